@@ -31,7 +31,7 @@ impl FromStr for PageSize {
     fn from_str(text: &str) -> Result<Self, &'static str> {
         match text.parse() {
             Ok(size @ 1..=100) if text == size.to_string() => Ok(Self(size)),
-            _ => Err("must be between 1 and 100"),
+            _ => Err("must be an integer from 1 to 100, without a sign or leading zeros"),
         }
     }
 }

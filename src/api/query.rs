@@ -101,9 +101,18 @@ mod tests {
     #[test]
     fn an_invalid_or_repeated_parameter_is_named_with_its_rule() {
         for (query, message) in [
-            ("limit=0", "limit must be between 1 and 100."),
-            ("limit", "limit must be between 1 and 100."),
-            ("limit=%35%", "limit must be between 1 and 100."),
+            (
+                "limit=0",
+                "limit must be an integer from 1 to 100, without a sign or leading zeros.",
+            ),
+            (
+                "limit",
+                "limit must be an integer from 1 to 100, without a sign or leading zeros.",
+            ),
+            (
+                "limit=%35%",
+                "limit must be an integer from 1 to 100, without a sign or leading zeros.",
+            ),
             (
                 "status=Sold",
                 "status must be one of available, pending, sold.",

@@ -41,10 +41,15 @@ fn a_limit_out_of_range_or_not_a_number_is_400_and_the_message_lists_the_valid_v
             &key,
             &format!("limit={limit}"),
             "limit",
-            "must be between 1 and 100",
+            "must be an integer from 1 to 100, without a sign or leading zeros",
         );
     }
-    rejects(&key, "limit", "limit", "must be between 1 and 100");
+    rejects(
+        &key,
+        "limit",
+        "limit",
+        "must be an integer from 1 to 100, without a sign or leading zeros",
+    );
 }
 
 #[test]
