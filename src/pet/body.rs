@@ -41,7 +41,7 @@ impl NewPet {
                 serde_json::error::Category::Data => NOT_AN_OBJECT.to_owned(),
                 _ => {
                     let problem = syntax::problem(text, &error);
-                    format!("The body is not valid JSON: {problem}. {NOT_AN_OBJECT}")
+                    format!("The body is {problem}. {NOT_AN_OBJECT}")
                 }
             })
         })?;
@@ -391,5 +391,10 @@ mod tests {
             problem(r#"{"name":"\ud800","categoryId":1}"#)
                 .contains("name must be valid Unicode text")
         );
+        for name in [r"\ud800", r"\ud800\n", r"\ud800\u0041", r"\udc00"] {
+            let body = format!(r#"{{"name":"a","categoryId":1,"{name}":1}}"#);
+            let start = "The body is not valid Unicode text: half of a surrogate pair in the name of a field at line 1, column ";
+            assert!(problem(&body).starts_with(start), "{}", problem(&body));
+        }
     }
 }

@@ -19,10 +19,7 @@ impl PetRow {
         let mut fields: Fields<'_> =
             serde_json::from_str(text).map_err(|error| match error.classify() {
                 serde_json::error::Category::Data => "not a JSON object".to_owned(),
-                _ => {
-                    let problem = syntax::problem(text, &error).replace("line 1, ", "");
-                    format!("not valid JSON: {problem}")
-                }
+                _ => syntax::problem(text, &error).replace("line 1, ", ""),
             })?;
         let mut problems = Vec::new();
         let id = ids.id(fields.id.map(|raw| raw.get()), &mut problems);

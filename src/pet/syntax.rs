@@ -1,6 +1,9 @@
 //! Messages about malformed JSON. They contain one character of the text at most, because it may contain secrets.
 
-/// The reason and the position of a syntax error.
+/// The reason if the name of a field has one half of a pair, which has no Unicode text, but is valid JSON. Other strings are not decoded.
+const HALF_OF_A_PAIR: &str = "half of a surrogate pair in the name of a field";
+
+/// What a text is not, with the reason and the position of the error.
 pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
     let (problem, at) = if text.starts_with('\u{feff}') {
         ("byte order mark".to_owned(), 0)
@@ -15,7 +18,11 @@ pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
         .rsplit('\n')
         .next()
         .map_or(0, |line| line.chars().count());
-    format!("{problem} at line {line}, column {column}")
+    let wanted = match problem == HALF_OF_A_PAIR {
+        true => "Unicode text",
+        false => "JSON",
+    };
+    format!("not valid {wanted}: {problem} at line {line}, column {column}")
 }
 
 /// The reason, and the offset in bytes.
@@ -34,11 +41,10 @@ fn reason(text: &str, error: &serde_json::Error) -> (String, usize) {
     }
     let problem = if matches!(found, '}' | ']') && before.trim_ascii_end().ends_with(',') {
         "trailing comma".to_owned()
-    } else if message.starts_with("invalid escape")
-        || message.contains("surrogate")
-        || message.contains("unexpected end of hex")
-    {
+    } else if message.starts_with("invalid escape") {
         "invalid escape".to_owned()
+    } else if message.contains("surrogate") || message.contains("unexpected end of hex") {
+        HALF_OF_A_PAIR.to_owned()
     } else if message.starts_with("invalid number") {
         "invalid number".to_owned()
     } else {
@@ -87,6 +93,7 @@ mod tests {
                         continue;
                     };
                     let message = problem(&text, &error);
+                    let message = message.strip_prefix("not valid JSON: ").unwrap();
                     assert!(message.contains(" at line 1, column "), "{text}: {message}");
                     assert!(
                         !message.contains("hunter") && message.len() < 70,
