@@ -63,7 +63,8 @@ fn open(path: &Path) -> Result<File, String> {
     }
 }
 
-fn content(file: File) -> Result<Vec<u8>, String> {
+/// The content of an open file. The error is the problem, without the path.
+pub(crate) fn content(file: File) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
     match read.map_err(described)? as u64 {

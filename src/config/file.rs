@@ -1,7 +1,7 @@
 //! The configuration file. Its values become the defaults of the options of the command line, so that each value is parsed in one place,
 //! wherever it came from.
 
-use std::fs;
+use std::fs::File;
 use std::path::Path;
 
 use clap::{Arg, ArgAction, Command};
@@ -16,8 +16,10 @@ use crate::files;
 pub(crate) fn apply(mut command: Command, source: &str, path: &Path) -> Result<Command, String> {
     let shown = path.display();
     // Not `files::read`, which rejects pipes.
-    let bytes =
-        fs::read(path).map_err(|error| format!("{source} {shown}: {}", files::described(error)))?;
+    let bytes = File::open(path).map_err(files::described);
+    let bytes = bytes
+        .and_then(files::content)
+        .map_err(|problem| format!("{source} {shown}: {problem}"))?;
     let at = |offset: usize, problem: &str| {
         let lines = bytes.iter().take(offset).filter(|byte| **byte == b'\n');
         format!("{shown}:{}: {problem}", 1 + lines.count())

@@ -8,6 +8,11 @@ use clap::{Arg, Command};
 
 /// Returns an error of the command line in one line. A value from the environment is named by its variable.
 pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsString]) -> String {
+    if error.kind() == ErrorKind::InvalidUtf8
+        && let Some(variable) = first(command, &is_set_without_utf8).and_then(Arg::get_env)
+    {
+        return format!("{} is not valid UTF-8", variable.display());
+    }
     let argument = argument(error).unwrap_or_default();
     let long = long_name(argument);
     let option =
@@ -108,6 +113,16 @@ fn variable(option: &Arg, args: &[OsString]) -> Option<String> {
     }
     let name = option.get_env()?;
     std::env::var_os(name).map(|_| name.to_string_lossy().into_owned())
+}
+
+/// Whether an option is set by an environment variable that is not valid UTF-8. A path may be. The error of clap does not name it.
+fn is_set_without_utf8(option: &Arg) -> bool {
+    let is_set = option.get_env().and_then(std::env::var_os).is_some();
+    let parse = || {
+        let command = Command::new("variable").arg(option.clone());
+        command.try_get_matches_from(["variable"])
+    };
+    is_set && parse().is_err_and(|error| error.kind() == ErrorKind::InvalidUtf8)
 }
 
 /// The option with this name that has an environment variable, and so can be set in a file.

@@ -250,6 +250,18 @@ fn an_invalid_value_is_reported_in_one_line_with_the_option_and_the_valid_values
 }
 
 #[test]
+fn a_variable_that_is_not_valid_utf8_is_named_without_its_value() {
+    // A path need not be valid UTF-8.
+    let set = r"export ANIMAL_STORE_CA_CERT=$'\xff' ANIMAL_STORE_REDIS=$'redis://:secret\xff'";
+    let script = format!("{set}; exec {PROGRAM} serve");
+    let line = harness::run("bash", folder().path(), &["-c", &script]).fails_with(2);
+    assert_eq!(
+        line,
+        "animal-store: ANIMAL_STORE_REDIS is not valid UTF-8 (see --help)"
+    );
+}
+
+#[test]
 fn the_file_may_be_a_pipe() {
     let folder = folder();
     let script = format!(
@@ -333,6 +345,10 @@ fn a_file_that_cannot_be_used_is_reported_in_one_line_with_its_position() {
     }
     let line = run(folder().path(), &[], &["serve", "--config", "none.toml"]).fails_with(2);
     assert_eq!(line, "animal-store: --config none.toml: file not found");
+    let folder_with_large_file = folder_with_file(&"#".repeat((1 << 20) + 1));
+    let args = ["serve", "--config", "c.toml"];
+    let line = run(folder_with_large_file.path(), &[], &args).fails_with(2);
+    assert_eq!(line, "animal-store: --config c.toml: is larger than 1 MiB");
     let named = ("ANIMAL_STORE_CONFIG", "none.toml");
     let line = run(folder().path(), &[named], &["serve"]).fails_with(2);
     assert_eq!(
