@@ -138,7 +138,9 @@ impl Command {
                 let used_today = usage.map_or(0, |usage| usage.requests);
                 let details = report::details(&record, used_today, now);
                 let text = table::text(report::DETAIL_COLUMNS, details);
-                print::value(options.json, &keys::report::key(&record, now), &text)
+                let mut json = keys::report::key(&record, now);
+                json["usedToday"] = used_today.into();
+                print::value(options.json, &json, &text)
             }
             Self::Usage { id, options } => {
                 let (store, _) = options.open(Mode::ReadOnly, clock).await?;

@@ -129,7 +129,7 @@ fn show_prints_everything_about_one_key() {
     assert!(created.as_str().unwrap().ends_with('Z'));
     let expected = json!({
         "id": 1, "name": "me", "plan": "free", "perMinute": 60, "perDay": 1000, "prefix": &secret[..8], "state": "active",
-        "expiresAt": null, "revokedAt": null, "lastUsedAt": null, "bannedUntil": null, "oldSecretUntil": null
+        "usedToday": 0, "expiresAt": null, "revokedAt": null, "lastUsedAt": null, "bannedUntil": null, "oldSecretUntil": null
     });
     assert_eq!(key, expected);
 }
@@ -147,6 +147,7 @@ fn show_counts_the_requests_of_today_even_if_a_later_day_has_usage() {
         rows.iter().any(|row| *row == ["used today", "7"]),
         "{rows:?}"
     );
+    assert_eq!(json_of(keys(&operator, "show 1 --json"))["usedToday"], 7);
 }
 
 #[test]
