@@ -116,7 +116,11 @@ impl RequestBody {
                     self.ended = true;
                     return Ok(None);
                 }
-                Some(Err(_)) => self.broken = true,
+                Some(Err(_)) => {
+                    self.broken = true;
+                    // Over HTTP/2 the stream has been reset: the request is cancelled here, before it fails.
+                    tokio::task::yield_now().await;
+                }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => return Ok(Some(data)),
                     Err(_) => self.has_trailers = true,

@@ -331,6 +331,28 @@ fn a_response_before_the_body_was_read_reaches_a_client_that_continues_to_send()
 }
 
 #[test]
+fn a_creation_whose_stream_or_connection_ends_before_its_body_is_499() {
+    let (mut app, key, certificate, _folder) = raw_server();
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    let head = raw.head("POST", "/v1/pets", &[("content-type", "application/json")]);
+    let reset = |stream| frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+    let both = [frame(HEADERS, END_HEADERS, 1, &head), reset(1)];
+    raw.send(&both.concat()).expect("sent");
+    raw.post(3, &[]);
+    raw.post(5, &[]);
+    // Both wait for their bodies by then.
+    raw.get(7, "/livez");
+    assert_eq!(raw.response(7).0, 200);
+    raw.send(&reset(3)).expect("sent");
+    drop(raw);
+    app.stop();
+    let log = app.log();
+    let creations = log.lines().filter(|line| line.contains("createPet"));
+    let cancelled = creations.clone().filter(|line| line.contains("status=499"));
+    assert_eq!((creations.count(), cancelled.count()), (3, 3), "{log}");
+}
+
+#[test]
 fn a_shutdown_sends_goaway_completes_what_is_in_flight_and_does_not_wait_for_idle_clients() {
     let (mut app, key, certificate, _folder) = raw_server();
     let mut idle = Raw::connect(&key, &certificate, &[]);
