@@ -58,6 +58,8 @@ pub enum Confirmation {
     None,
     /// Confirmed for this grace period, and not for that of a rotation made meanwhile.
     ForGracePeriod(GracePeriod),
+    /// Confirmed for that of the current secret with this prefix, and no other.
+    ForPrefix(String),
     /// Confirmed for any.
     Any,
 }
@@ -140,6 +142,7 @@ fn check_rotation(
     let is_confirmed = match confirmation {
         Confirmation::None => false,
         Confirmation::ForGracePeriod(seen) => seen.current == key.hash,
+        Confirmation::ForPrefix(seen) => *seen == key.prefix,
         Confirmation::Any => true,
     };
     if is_confirmed {

@@ -99,6 +99,24 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
 }
 
 #[test]
+fn a_rotation_that_was_confirmed_for_a_prefix_does_not_replace_a_newer_secret() {
+    let (_app, operator, _) = start();
+    let rotate = |body: Value| post(&operator, "/api/keys/1/rotate", &body);
+    let prefix = || operator.get("/api/keys/1").json()["prefix"].clone();
+    assert_eq!(rotate(json!({})).status, 200);
+    let shown = prefix();
+    let another = rotate(json!({"confirm": true})).json();
+    rotate(json!({"confirm": shown})).is_error(409, "conflict");
+    let current = another["key"].as_str().expect("a secret");
+    assert_eq!(prefix(), current[..8]);
+    let rotated = rotate(json!({"confirm": prefix()}));
+    assert_eq!(rotated.status, 200, "{rotated}");
+    let invalid = rotate(json!({"confirm": 1}));
+    invalid.is_error(400, "invalid_body");
+    assert!(invalid.message().contains("prefix"), "{invalid}");
+}
+
+#[test]
 fn the_list_is_searched_sorted_and_read_in_pages() {
     let (app, operator, _) = start();
     let mut clients = Vec::new();

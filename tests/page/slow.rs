@@ -138,6 +138,33 @@ fn only_the_key_that_was_read_can_be_changed() {
 }
 
 #[test]
+fn a_rotation_replaces_only_the_secret_that_the_question_is_about() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    dashboard.with_keys(&["shop"]);
+    let operator = dashboard.operator();
+    let rotate = || {
+        let request = operator.request("POST", "/api/keys/2/rotate");
+        let rotated = request.json(&json!({"confirm": true})).send().json();
+        rotated["key"].as_str().expect("a secret").to_owned()
+    };
+    rotate();
+    dashboard.show("#keys/2");
+    browser.wait_for("#key-details", "Old secret");
+    browser.click("#key-rotate");
+    browser.wait_for("#dialog-body", "rotated recently");
+    let newer = rotate();
+    browser.click("#dialog-submit");
+    browser.wait_for("#dialog .problem", "Key 2 was rotated recently");
+    assert_eq!(dashboard.client(&newer).get("/v1/pets").status, 200);
+    browser.wait_for("#key-details", &newer[..8]);
+    browser.click("#dialog-cancel");
+    browser.click("#key-rotate");
+    browser.click("#dialog-submit");
+    browser.wait_for("#secret", "as_");
+}
+
+#[test]
 fn a_late_response_never_replaces_a_newer_one() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;

@@ -53,9 +53,18 @@ struct SetPlan {
 struct RotateKey {
     /// How long the old secret works, such as `24h`.
     grace: Option<String>,
-    /// Whether to rotate even during the grace period of an earlier rotation.
-    #[serde(default)]
-    confirm: bool,
+    confirm: Option<Confirm>,
+}
+
+/// Whether to rotate even during the grace period of an earlier rotation: of any, or of the one that issued the secret with this prefix.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "confirm must be true, false, or the prefix of the current secret"
+)]
+enum Confirm {
+    Any(bool),
+    Prefix(String),
 }
 
 impl Admin {
@@ -135,8 +144,9 @@ impl Admin {
             None => Duration::from_hours(24),
         };
         let confirmed = match body.confirm {
-            true => Confirmation::Any,
-            false => Confirmation::None,
+            None | Some(Confirm::Any(false)) => Confirmation::None,
+            Some(Confirm::Any(true)) => Confirmation::Any,
+            Some(Confirm::Prefix(prefix)) => Confirmation::ForPrefix(prefix),
         };
         let issued = keys::rotate(self.store(), id, grace, confirmed, call.now).await?;
         call.log("key rotated", &format!("key {id}"));

@@ -216,6 +216,7 @@ $("key-plan").addEventListener("click", () => changeKey("plan", {
   body: planBody,
 }));
 $("key-rotate").addEventListener("click", () => {
+  const { prefix } = shownKey;
   const again = Boolean(shownKey.oldSecretUntil);
   changeKey("rotate", {
     title: ["Rotate ", nameOf(shownKey), "?"],
@@ -225,7 +226,8 @@ $("key-rotate").addEventListener("click", () => {
     submit: "Rotate",
     danger: again,
     fields: field("Grace period", element("input", { name: "grace", value: "24h", required: true, autocomplete: "off" })),
-    body: (form) => ({ grace: form.get("grace"), confirm: again }),
+    // For the secret that was shown: another operator may have rotated the key since.
+    body: (form) => ({ grace: form.get("grace"), confirm: again && prefix }),
   });
 });
 $("key-unban").addEventListener("click", () => changeKey("unban", {
