@@ -286,6 +286,21 @@ fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
 }
 
 #[test]
+fn the_page_of_a_server_that_has_a_token_after_a_restart_asks_for_it_and_is_not_read_only() {
+    let mut dashboard = Dashboard::open(&[]);
+    let shown = "#read-only:not([hidden])";
+    dashboard.browser.wait_for(shown, "--admin-token-file");
+    let admin = dashboard.server.admin.to_string();
+    dashboard.server.kill();
+    let listen = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", &admin];
+    let args = [&listen[..], &["--admin-token", TOKEN]].concat();
+    dashboard.server = Process::start(PROGRAM, dashboard.folder.path(), &args, &[]);
+    let login = "#view-login:not([hidden])";
+    dashboard.browser.wait_for(login, "Log in");
+    assert!(!dashboard.shows("#read-only"));
+}
+
+#[test]
 fn other_sites_cannot_use_a_session() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;

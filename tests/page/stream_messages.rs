@@ -96,6 +96,29 @@ fn the_page_of_an_earlier_version_is_loaded_again_but_not_while_a_dialog_is_open
 }
 
 #[test]
+fn the_requests_of_a_key_are_counted_on_after_a_lost_connection() {
+    let dashboard = with_samples();
+    let browser = &dashboard.browser;
+    let client = dashboard.client(&dashboard.create_key("shop"));
+    dashboard.show("#keys/2");
+    eventually(TIMEOUT, "its requests are counted", || {
+        client.get("/v1/pets/0");
+        browser.text("#key-live").contains("404")
+    });
+    browser.run("loseStream()", json!([]));
+    dashboard.is_no_longer_lost();
+    eventually(TIMEOUT, "the stream is open again", || {
+        client.get("/v1/pets");
+        browser.text("#key-live").contains("200")
+    });
+    assert!(browser.text("#key-live").contains("404"));
+    // Another page of a key begins again.
+    dashboard.show("#keys/1");
+    browser.wait_for("#key-title", "first");
+    browser.wait_for("#key-live", "none yet");
+}
+
+#[test]
 fn plots_continue_after_the_clock_of_the_server_was_set_back() {
     let dashboard = with_samples();
     let script = "

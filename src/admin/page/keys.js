@@ -113,14 +113,16 @@ $("create-key").addEventListener("click", () => ask({
   },
 }));
 
-/** The key that is shown, once it is read. */
+/** The key that is shown, once it is read, and its requests by status since its page was opened. */
 let shownKey = null;
+let keyCounts = {};
 
 const keyView = {
   title: "Key",
   /** Shows no key: what was shown is another one. */
   clear(id) {
     shownKey = null;
+    keyCounts = {};
     $("key-title").textContent = `Key ${id}`;
     $("key-note").textContent = "";
     for (const part of ["key-actions", "key-content"]) $(part).hidden = true;
@@ -185,12 +187,17 @@ function usageTable(usage) {
     element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)));
 }
 
-/** The requests of the shown key by status, since its page was opened. */
-function showKeyLive(counts) {
-  const entries = Object.entries(counts);
-  // They may still be those of the key that was shown before.
-  if (!entries.length || String(shownKey?.id) !== now.key) return;
-  fill($("key-live"), ...entries.map(([status, count]) => element("div", {}, element("dt", {}, status), element("dd", {}, number(count)))));
+/** Returns what shows the counts of a new stream, added to those of the streams before it: a lost connection ends a stream. */
+function countKeyLive() {
+  const before = { ...keyCounts };
+  return (counts) => {
+    const entries = Object.entries(counts);
+    // They may still be those of the key that was shown before.
+    if (!entries.length || String(shownKey?.id) !== now.key) return;
+    for (const [status, count] of entries) keyCounts[status] = (before[status] ?? 0) + count;
+    fill($("key-live"), ...Object.entries(keyCounts).map(([status, count]) =>
+      element("div", {}, element("dt", {}, status), element("dd", {}, number(count)))));
+  };
 }
 
 /** Asks before a change of the shown key, and makes it. */

@@ -105,7 +105,7 @@ function showLogin(message = "") {
   for (const view of Object.values(views)) view.forget();
   shown = { name: "login" };
   show("login", "Log in");
-  for (const part of document.querySelectorAll(".top nav, .server, #log-out")) part.hidden = true;
+  for (const part of document.querySelectorAll(".top nav, .server, #log-out, #read-only")) part.hidden = true;
   document.querySelector(".node").textContent = "";
   hideProblem();
   $("login").querySelector(".problem").textContent = message;

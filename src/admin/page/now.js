@@ -177,7 +177,7 @@ function openStream(key = null) {
   });
   on("state", showState);
   on("events", showEvents);
-  on("key", showKeyLive);
+  on("key", countKeyLive());
   // Opening it again would end that of another tab.
   on("replaced", () => {
     closeStream();
