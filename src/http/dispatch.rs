@@ -68,7 +68,11 @@ fn into_hyper(
     id: &RequestId,
     open: InFlightRequest,
 ) -> hyper::Response<Body> {
-    response.close |= open.progress.draining.get();
+    if open.progress.draining.get() {
+        // The client may have sent further requests, or is about to.
+        open.progress.lingers.set(true);
+        response.close = true;
+    }
     let status = response.status;
     let (headers, mut body) = response.into_parts(id);
     if body.is_streamed() {

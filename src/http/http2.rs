@@ -27,6 +27,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Service;
 use super::connection::MAX_HEAD;
 use super::connections::Slot;
+use super::linger::Linger;
 use super::progress::{Phase, Progress};
 use super::service::Worker;
 use super::timeouts::{SHUTDOWN_GRACE, Timeouts};
@@ -93,9 +94,15 @@ pub(super) async fn serve<S: Service + 'static>(
         }),
         goaway_sent: false,
     };
-    poll_fn(|cx| served.poll(cx)).await;
+    let is_complete = poll_fn(|cx| served.poll(cx)).await;
     // Requests that wait to send end with the connection.
     outgoing.close();
+    if is_complete && let Some(mut linger) = Linger::begin(&worker.lingering) {
+        // The window updates of a client that has not read everything yet would reset the connection.
+        let (wire, timer) = (&mut served.wire, &mut served.deadlines.timer);
+        let progress = &served.context.progress;
+        poll_fn(|cx| linger.poll(wire, timer.as_mut(), progress, cx)).await;
+    }
 }
 
 enum State<IO: AsyncRead + AsyncWrite + Unpin> {
@@ -113,31 +120,32 @@ struct ServedConnection<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<'_, IO, S> {
-    /// Makes all progress that is possible. Ready when the connection has ended.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Makes all progress that is possible. Ready when the connection has ended: with true if that was after its last response, and
+    /// not because of an error, a timeout or an eviction.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let progress = &self.context.progress;
         progress.activity().store_waker(cx.waker());
-        if self.poll_connection(cx).is_ready() {
+        if let Poll::Ready(is_complete) = self.poll_connection(cx) {
             // The last frames of h2, such as a GOAWAY.
             let _ = self.wire.poll_send(cx);
-            return Poll::Ready(());
+            return Poll::Ready(is_complete);
         }
         let progress = &self.context.progress;
         match self.wire.poll_send(cx) {
             Poll::Ready(Ok(())) => self.context.outgoing.sent(),
-            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            Poll::Ready(Err(_)) => return Poll::Ready(false),
             Poll::Pending => {}
         }
         progress.release_streams();
         let is_evicted = progress.activity().is_evicted();
         if is_evicted || self.deadlines.poll(progress, &self.wire, cx).is_ready() {
             self.send_goaway(cx);
-            return Poll::Ready(());
+            return Poll::Ready(false);
         }
         Poll::Pending
     }
 
-    fn poll_connection(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_connection(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let Self {
             state,
             wire,
@@ -147,6 +155,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         } = self;
         let is_draining = context.progress.draining.get();
         if is_draining && deadlines.grace_ends.is_none() {
+            // What it has sent before does not count.
+            wire.has_received();
             deadlines.grace_ends = Some(Instant::now() + SHUTDOWN_GRACE);
         }
         if let State::Handshake(handshake) = state {
@@ -155,7 +165,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
                     *state = State::Serving(connection);
                     context.progress.enter(Phase::Idle);
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Err(_)) => return Poll::Ready(false),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -176,7 +186,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
                     request::start(context, request, respond, cx);
                 }
                 // Errors of a connection are caused by its client, and its requests are logged already.
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(false),
+                Poll::Ready(None) => return Poll::Ready(true),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -220,9 +231,15 @@ impl Deadlines<'_> {
             if self.timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            if Instant::now() >= deadline && !wire.reads_enough(self.timeouts) {
+            let now = Instant::now();
+            if now < deadline || wire.reads_enough(self.timeouts) {
+                continue;
+            }
+            if self.grace_ends.is_none() || !wire.has_received() {
                 return Poll::Ready(());
             }
+            // It may be reading its last response: what it sends after a close would reset the connection.
+            self.grace_ends = Some(now + SHUTDOWN_GRACE);
         }
     }
 

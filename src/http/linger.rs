@@ -1,5 +1,6 @@
-//! Lingering close: after a response that was sent before the body of its request was read, the rest of the body is read and
-//! discarded. A socket that is closed with unread data resets the connection, and the client loses the response.
+//! Lingering close: after a response whose client may still send, what arrives is read and discarded: the rest of a body, requests
+//! after the last one that a shutdown completes, window updates of HTTP/2. A socket that is closed with unread data, or that receives
+//! data afterwards, resets the connection, and the client loses the response.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -10,6 +11,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Instant, Sleep, timeout};
 
 use super::RequestBody;
+use super::progress::Progress;
 use super::timeouts::SHUTDOWN_GRACE;
 
 /// How long the client may pause.
@@ -27,7 +29,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 pub(super) struct Linger<'a> {
     count: &'a Cell<usize>,
     end: Instant,
-    silent_until: Instant,
+    silent_since: Instant,
 }
 
 impl<'a> Linger<'a> {
@@ -41,7 +43,7 @@ impl<'a> Linger<'a> {
         Some(Self {
             count,
             end: now + TOTAL_TIMEOUT,
-            silent_until: now + SILENCE_TIMEOUT,
+            silent_since: now,
         })
     }
 
@@ -56,14 +58,18 @@ impl<'a> Linger<'a> {
         let _ = timeout(TOTAL_TIMEOUT, all).await;
     }
 
-    /// Reads and discards until the client has closed, or its time has expired. A shutdown shortens it.
+    /// Reads and discards until the client has closed, its time has expired, or its connection is evicted. A shutdown
+    /// shortens the pauses that it may make.
     pub(super) fn poll(
         &mut self,
         io: &mut (impl AsyncRead + Unpin),
-        timer: &mut Pin<Box<Sleep>>,
-        is_draining: bool,
+        mut timer: Pin<&mut Sleep>,
+        progress: &Progress,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
+        if progress.activity().is_evicted() {
+            return Poll::Ready(());
+        }
         let mut discarded = [0; CHUNK_BYTES];
         let mut read = false;
         loop {
@@ -76,12 +82,13 @@ impl<'a> Linger<'a> {
         }
         let now = Instant::now();
         if read {
-            self.silent_until = now + SILENCE_TIMEOUT;
+            self.silent_since = now;
         }
-        if is_draining {
-            self.end = self.end.min(now + SHUTDOWN_GRACE);
-        }
-        let deadline = self.end.min(self.silent_until);
+        let silence = match progress.draining.get() {
+            true => SHUTDOWN_GRACE,
+            false => SILENCE_TIMEOUT,
+        };
+        let deadline = self.end.min(self.silent_since + silence);
         if now >= deadline {
             return Poll::Ready(());
         }

@@ -37,7 +37,7 @@ pub(super) struct Progress {
     pub(super) draining: Rc<Cell<bool>>,
     /// Whether a connection without a request ends now.
     pub(super) ending: Cell<bool>,
-    /// Whether the connection lingers when it is closed: a response was sent before the body of its request was read.
+    /// Whether the connection lingers when it is closed: its last response was sent before the client had sent everything.
     pub(super) lingers: Cell<bool>,
     /// Whether the shutdown of the stream has begun.
     pub(super) is_shut_down: Cell<bool>,

@@ -237,18 +237,16 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
                 return this.wait_for_reader(cx).map(Err);
             };
             shut_down?;
-            if this.progress.lingers.get() {
+            // An idle connection has no response to lose, and must not delay a shutdown.
+            if this.progress.lingers.get() || this.slow {
                 this.linger = Linger::begin(this.lingering);
             }
         }
-        let evicted = this.progress.activity().is_evicted();
-        let is_draining = this.progress.draining.get();
         match &mut this.linger {
-            Some(linger) if !evicted => {
-                let ended = linger.poll(&mut this.io, &mut this.timer, is_draining, cx);
-                ended.map(Ok)
-            }
-            _ => Poll::Ready(Ok(())),
+            Some(linger) => linger
+                .poll(&mut this.io, this.timer.as_mut(), &this.progress, cx)
+                .map(Ok),
+            None => Poll::Ready(Ok(())),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// server waits for the client.
 const MIN_RATE: u64 = 1024;
 
-/// How long a connection that is idle or lingers stays open during shutdown. A request that arrives meanwhile gets its response, with
-/// `Connection: close`.
+/// How long a connection that is idle or lingers stays open during shutdown if its client sends nothing. A request that arrives
+/// meanwhile gets its response, with `Connection: close`.
 pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// The timeouts of a listener.

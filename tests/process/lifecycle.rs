@@ -112,6 +112,7 @@ fn sigterm_and_sigint_drain_so_that_requests_in_flight_are_completed_and_their_u
         );
         assert_eq!(response.header("connection"), Some("close"), "{response}");
         assert!(slow.is_closed());
+        drop(slow);
         let responded = Instant::now();
         assert_eq!(process.ends_within(DRAIN), Some(0));
         assert!(

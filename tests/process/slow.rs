@@ -264,3 +264,28 @@ fn a_client_that_reads_its_response_slowly_but_steadily_gets_all_of_it() {
     assert!(total > whole, "{total} of {whole}");
     assert!(began.elapsed() > timeout * 2, "{:?}", began.elapsed());
 }
+
+#[test]
+fn a_shutdown_cuts_off_no_response_though_more_requests_have_arrived() {
+    // The second time, the server closes connections before the client has read a response that began before the shutdown.
+    for (buffer, pause) in [(64 << 10, 0), (4 << 10, 1_500)] {
+        let (mut app, key) = with_timeouts(LONG, LONG);
+        let page = key.request("GET", "/docs").host("x").send().body;
+        let mut stream = TcpStream::connect(key.address).expect("a connection");
+        let receives = socket2::SockRef::from(&stream);
+        receives
+            .set_recv_buffer_size(buffer)
+            .expect("a small buffer");
+        // More than the server reads at a time.
+        let requests = b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_000);
+        stream.write_all(&requests).expect("room for requests");
+        stream.read_exact(&mut [0; 1_000]).expect("a response");
+        let stopping = std::thread::spawn(move || app.stop());
+        std::thread::sleep(Duration::from_millis(pause));
+        let mut rest = Vec::new();
+        let end = stream.read_to_end(&mut rest);
+        assert!(rest.ends_with(&page[1_000..]), "{pause} ms: {end:?}");
+        drop(stream);
+        stopping.join().expect("stopped");
+    }
+}

@@ -232,3 +232,37 @@ fn a_client_that_does_not_read_its_socket_is_closed() {
     println!("{closed} after {:?}", began.elapsed());
     drop(app);
 }
+
+#[test]
+fn a_response_that_is_read_slowly_during_a_shutdown_arrives_whole() {
+    // The GOAWAY is final when the client has acknowledged a PING.
+    for acknowledges in [true, false] {
+        let (mut app, key, certificate, _folder) = server(|_| {});
+        let mut raw = Raw::connect(&key, &certificate, &[]);
+        raw.set_receive_buffer(4_096);
+        raw.get(1, LARGE);
+        raw.next_of(DATA).expect("a response");
+        let stopping = std::thread::spawn(move || app.stop());
+        loop {
+            let Frame {
+                kind,
+                flags,
+                stream,
+                payload,
+            } = raw.next().expect("the rest of the response");
+            if kind == DATA {
+                let read = (payload.len() as u32).to_be_bytes();
+                for stream in [0, 1] {
+                    let _ = raw.send(&frame(WINDOW_UPDATE, 0, stream, &read));
+                }
+            } else if kind == PING && acknowledges {
+                raw.send_frame(PING, ACK, 0, &payload);
+            }
+            if stream == 1 && flags & END_STREAM != 0 {
+                break;
+            }
+        }
+        drop(raw);
+        stopping.join().expect("stopped");
+    }
+}

@@ -193,6 +193,13 @@ impl Raw {
             .expect("a timeout");
     }
 
+    /// How many bytes the system receives before they are read.
+    pub(crate) fn set_receive_buffer(&self, size: usize) {
+        socket2::SockRef::from(&self.stream.sock)
+            .set_recv_buffer_size(size)
+            .expect("a small buffer");
+    }
+
     /// How long a read may take.
     pub(crate) fn set_read_timeout(&self, timeout: Duration) {
         self.stream

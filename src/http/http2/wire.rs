@@ -34,6 +34,7 @@ struct WireState<IO> {
     head: Option<(u64, Instant)>,
     /// Since when the client has not been reading all that is sent, and how much it has read since.
     blocked: Option<(Instant, usize)>,
+    has_received: bool,
 }
 
 impl<IO> Clone for Wire<IO> {
@@ -51,6 +52,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
             frames: Frames::new(),
             head: None,
             blocked: None,
+            has_received: false,
         })))
     }
 
@@ -74,6 +76,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
     /// Since when the client has been reading too little.
     pub(super) fn blocked_since(&self) -> Option<Instant> {
         self.0.borrow().blocked.map(|(since, _)| since)
+    }
+
+    /// Whether the client has sent something since the last check.
+    pub(super) fn has_received(&self) -> bool {
+        std::mem::take(&mut self.0.borrow_mut().has_received)
     }
 
     /// Whether a client that does not read everything has read enough since the last check.
@@ -151,6 +158,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<IO> {
         let inner = &mut *self.0.borrow_mut();
         let before = buf.filled().len();
         ready!(Pin::new(&mut inner.io).poll_read(cx, buf))?;
+        inner.has_received = true;
         inner.head = match (inner.frames.read(&buf.filled()[before..]), inner.head) {
             (None, _) => None,
             (Some(number), Some((same, since))) if same == number => Some((number, since)),
