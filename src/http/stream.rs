@@ -237,8 +237,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
                 return this.wait_for_reader(cx).map(Err);
             };
             shut_down?;
-            // An idle connection has no response to lose, and must not delay a shutdown.
-            if this.progress.lingers.get() || this.slow {
+            // In the phase of a head, hyper has rejected the head. An idle connection has no response to lose, and must not delay a
+            // shutdown.
+            if this.progress.lingers.get() || this.slow || this.progress.phase.get() == Phase::Head
+            {
                 this.linger = Linger::begin(this.lingering);
             }
         }

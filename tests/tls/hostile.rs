@@ -37,6 +37,22 @@ fn a_plain_request_gets_a_readable_400_and_the_connection_is_closed() {
     assert_eq!(key.get("/v1/pets").status, 200);
 }
 
+#[test]
+fn a_head_that_is_too_large_gets_431_though_its_client_sends_all_of_it_before_it_reads() {
+    let (_app, key, certificate, _folder) = start(|_| {});
+    for _ in 0..40 {
+        let mut stream = certificate.client().handshake(key.address).expect("TLS");
+        let head = b"GET /livez HTTP/1.1\r\nHost: x\r\nX: ";
+        stream.write_all(head).expect("sent");
+        for _ in 0..8 {
+            stream.write_all(&[b'x'; 8_000]).expect("sent");
+        }
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).expect("a response");
+        assert_eq!(&status, b"HTTP/1.1 431");
+    }
+}
+
 /// Sends requests without a key until the server reads no more, because its responses are not read. Returns why it has closed the
 /// connection in the end.
 fn send_without_reading(
