@@ -13,9 +13,11 @@ const MAX_UNSENT_BYTES: u32 = 16 * 1024;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Files that are open besides connections: data, sockets, the log, and connections that are being rejected. At most half of the
-/// open-file limit is reserved for them.
+/// Files that are open besides connections: data, the log, connections to the admin listener, and those that are being rejected.
 const OTHER_FILES: u64 = 256;
+
+/// The same for each worker: its socket, its runtime, and its connections to the data and to Redis.
+const FILES_PER_WORKER: u64 = 16;
 
 pub struct Listener {
     pub(super) socket: TcpListener,
@@ -118,9 +120,11 @@ pub(super) fn drop_new_syns(listener: &tokio::net::TcpListener) {
     }
 }
 
-/// Returns the number of connections that the open-file limit allows, at most `configured`. Raises the soft limit if necessary.
-pub fn max_connections(configured: usize) -> usize {
-    let files = configured as u64 + OTHER_FILES;
+/// Returns the number of connections that the open-file limit allows, at most `configured`. Raises the soft limit if necessary. At
+/// most half of the limit is reserved for other files.
+pub fn max_connections(configured: usize, workers: usize) -> usize {
+    let others = OTHER_FILES + FILES_PER_WORKER * workers as u64;
+    let files = configured as u64 + others;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= files) {
         return configured;
@@ -138,8 +142,7 @@ pub fn max_connections(configured: usize) -> usize {
     } else {
         limit.current.unwrap_or(allowed)
     };
-    let others = OTHER_FILES.min(granted / 2);
-    let connections = usize::try_from(granted - others)
+    let connections = usize::try_from(granted - others.min(granted / 2))
         .unwrap_or(configured)
         .clamp(1, configured);
     if connections < configured {

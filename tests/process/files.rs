@@ -51,6 +51,30 @@ fn with_few_files_the_limit_on_connections_leaves_room_for_the_data() {
 }
 
 #[test]
+fn files_are_reserved_for_every_worker_and_the_soft_limit_is_raised_for_them() {
+    let folder = folder();
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let reserved = 256 + 16 * workers;
+    for (soft, hard, wanted, granted) in [
+        (1_000, 1_000, 1_000, 1_000 - reserved),
+        // What was enough without the workers.
+        (700 + 256, 4_000, 700, 700),
+    ] {
+        let serve = format!(
+            "ulimit -S -n {soft}; ulimit -H -n {hard}; exec {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 \
+             --max-connections {wanted}"
+        );
+        let process = Process::start("bash", folder.path(), &["-c", &serve], &[]);
+        assert_eq!(connections(&process), granted);
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.id()));
+        let limits = limits.expect("limits");
+        let line = limits.lines().find(|line| line.starts_with("Max open"));
+        let soft = line.and_then(|line| line.split_whitespace().nth(3));
+        assert_eq!(soft, Some(&*(granted + reserved).to_string()), "{limits}");
+    }
+}
+
+#[test]
 fn the_startup_lines_show_the_limit_of_connections() {
     let folder = folder();
     let mut process = Process::serve(PROGRAM, folder.path(), &["--max-connections", "77"]);
