@@ -14,7 +14,8 @@ use super::connections::Slot;
 pub(super) enum Phase {
     /// The first byte of its first request.
     New,
-    /// The first byte of a request, since the end of the previous response.
+    /// The first byte of a request, since the end of the previous response. Over HTTP/1, also the rest of a head that arrived together
+    /// with the previous request: hyper does not show what it has buffered.
     Idle,
     /// The rest of a head.
     Head,
