@@ -101,7 +101,23 @@ fn looks_like_a_key(text: &[u8]) -> bool {
 
 /// Whether a part of a text looks like a key.
 pub fn may_contain_key(text: &[u8]) -> bool {
-    text.windows(KEY_LENGTH).any(|part| {
+    find_key(text).is_some()
+}
+
+/// The text, with no more than the prefix of each part that looks like a key.
+pub fn without_keys(mut text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    while let Some(start) = find_key(text.as_bytes()) {
+        let (before, rest) = text.split_at(start + PREFIX_LENGTH);
+        safe.extend([before, "…"]);
+        text = &rest[KEY_LENGTH - PREFIX_LENGTH..];
+    }
+    safe + text
+}
+
+/// The position of the first part of a text that looks like a key.
+fn find_key(text: &[u8]) -> Option<usize> {
+    text.windows(KEY_LENGTH).position(|part| {
         let (_, random) = part.split_at(KEY_START.len());
         looks_like_a_key(part) && random.iter().all(u8::is_ascii_alphanumeric)
     })
@@ -159,6 +175,18 @@ mod tests {
     fn the_checksum_is_crc_32_in_base62() {
         // CRC-32 of "123456789" is 0xCBF43926 = 3421780262.
         assert_eq!(&checksum(b"123456789"), b"3jZRME");
+    }
+
+    #[test]
+    fn of_the_keys_in_a_text_only_their_prefixes_stay() {
+        let random = "a".repeat(KEY_LENGTH - KEY_START.len());
+        let text = format!("é as_{random} b as_{random}c");
+        assert_eq!(without_keys(&text), "é as_aaaaa… b as_aaaaa…c");
+        let shorter = &text[..text.len() - 2];
+        assert!(without_keys(shorter).ends_with(&format!(" b as_{}", &random[1..])));
+        for other in ["", "as_", &format!("as_{}-", &random[1..])] {
+            assert_eq!(without_keys(other), other);
+        }
     }
 
     #[test]

@@ -65,6 +65,8 @@ impl NewFile {
             Err(error) if error.kind() == ErrorKind::NotFound && target.is_symlink() => {
                 return Err(NewFileError::Dangling(target.into()));
             }
+            // The kernel does not follow a link that somebody else has put into a folder such as /tmp; nor may the next lines.
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
         let real = match target.is_symlink() {

@@ -38,13 +38,12 @@ impl HealthcheckCommand {
         let default = || format!("http{s}://{}/readyz", reachable(self.listen));
         let url = self.url.unwrap_or_else(default);
         let invalid = || {
-            Failure::Usage(format!(
-                "healthcheck {url}: must be a URL such as http://127.0.0.1:8080/readyz"
-            ))
+            let problem = "healthcheck: the URL must be such as http://127.0.0.1:8080/readyz";
+            Failure::Usage(problem.into())
         };
         let uri: Uri = url.parse().map_err(|_| invalid())?;
         let host = uri.host().ok_or_else(invalid)?;
-        // An invalid port would be replaced by the default one. A user is ignored.
+        // An invalid port would be replaced by the default one. A user is ignored, and not shown: there may be a password.
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         let (_, host_and_port) = authority.rsplit_once('@').unwrap_or(("", authority));
         if !is_authority(host_and_port.as_bytes()) {
@@ -61,13 +60,17 @@ impl HealthcheckCommand {
                 "/" => "/readyz",
                 path => path,
             });
+        let shown = format!(
+            "http{}://{host_and_port}{path}",
+            if is_https { "s" } else { "" }
+        );
         let port = uri.port_u16().unwrap_or(default_port);
         let status = connect(host, port)
             .and_then(|stream| match is_https {
                 true => request(encrypted(host, stream)?, host, port, path),
                 false => request(stream, host, port, path),
             })
-            .with_context(|| format!("cannot check {url}"))?;
+            .with_context(|| format!("cannot check {shown}"))?;
         if status == "200" {
             return Ok(());
         }
@@ -75,7 +78,7 @@ impl HealthcheckCommand {
             (false, "400") => "; use https:// if the server has a certificate",
             _ => "",
         };
-        Err(anyhow!("{url} is not ready: status {status}{advice}").into())
+        Err(anyhow!("{shown} is not ready: status {status}{advice}").into())
     }
 }
 

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
+use crate::key;
+
 /// Returns an error of the command line in one line. A value from the environment is named by its variable.
 pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsString]) -> String {
     if error.kind() == ErrorKind::InvalidUtf8
@@ -25,8 +27,13 @@ pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsS
 }
 
 /// Returns the first paragraph of clap's message in one line, with a suggestion or the possible values. The value of a secret option is
-/// left out: a mistyped token is still sensitive, and a URL may contain a password.
+/// left out, because a mistyped token is still sensitive; so are URLs with a user, who may have a password, and API keys: one may have
+/// been taken for an ID.
 pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
+    key::without_keys(&described(error, option))
+}
+
+fn described(error: &clap::Error, option: Option<&Arg>) -> String {
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let usage = text
@@ -37,7 +44,7 @@ pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
     }
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
         && !value.is_empty()
-        && option.is_some_and(Arg::is_hide_env_values_set)
+        && (option.is_some_and(Arg::is_hide_env_values_set) || value.contains('@'))
     {
         // The value is not cut out of clap's text: a search for it there could fail, because its white space may be different.
         let argument = argument(error).unwrap_or_default();

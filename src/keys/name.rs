@@ -2,10 +2,12 @@
 
 use std::str::FromStr;
 
+use crate::key::may_contain_key;
+
 /// The maximum length of a name, in characters.
 const MAX_LENGTH: usize = 100;
 
-/// A name of 1 to 100 characters, not blank, without control characters.
+/// A name of 1 to 100 characters, not blank, without control characters, and not a secret: names are listed and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyName(pub(super) String);
 
@@ -23,10 +25,10 @@ impl FromStr for KeyName {
         let fits = text.chars().count() <= MAX_LENGTH
             && !text.trim().is_empty()
             && !text.contains(char::is_control);
-        if fits {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err("must be 1 to 100 characters, not blank and without control characters")
+        match fits {
+            true if may_contain_key(text.as_bytes()) => Err("must not contain an API key"),
+            true => Ok(Self(text.to_owned())),
+            false => Err("must be 1 to 100 characters, not blank and without control characters"),
         }
     }
 }
@@ -40,7 +42,9 @@ mod tests {
         for good in ["a", "Ann's “key” 🐶", &"é".repeat(MAX_LENGTH)] {
             assert_eq!(good.parse::<KeyName>().unwrap().0, good);
         }
-        for bad in ["", "  ", "a\tb", "a\nb", &"é".repeat(MAX_LENGTH + 1)] {
+        let long = "é".repeat(MAX_LENGTH + 1);
+        let secret = format!("of as_{}", "a".repeat(38));
+        for bad in ["", "  ", "a\tb", "a\nb", &long, &secret] {
             assert!(bad.parse::<KeyName>().is_err(), "{bad:?}");
         }
     }

@@ -205,6 +205,33 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
 }
 
 #[test]
+fn a_secret_in_the_wrong_place_of_a_command_is_not_printed_or_stored() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    for args in [
+        &["keys", "revoke", &key][..],
+        &["keys", "set-plan", "1", &key],
+        &["keys", "create", &key],
+        &["keys", "create", "--plan", "free", "--name", &key],
+        &["pets", "list", "--status", &key],
+        &[&key],
+    ] {
+        let line = run(folder.path(), &[], args).fails_with(2);
+        is_clean(&line, line.as_bytes(), &[&key]);
+        assert!(line.contains(&key[..8]), "{line}");
+    }
+    for (args, code) in [
+        (["serve", "--public-url", "http://me:secretpw@h/v1"], 2),
+        (["serve", "--cors-origin", "https://me:secretpw@h"], 2),
+        (["healthcheck", "--", "http://me:secretpw@127.0.0.1:1/"], 1),
+        (["healthcheck", "--", "me:secretpw@["], 2),
+    ] {
+        let line = run(folder.path(), &[], &args).fails_with(code);
+        assert!(!line.contains("secretpw"), "{line}");
+    }
+}
+
+#[test]
 fn the_password_in_a_mistyped_url_of_a_copy_is_not_printed() {
     let folder = TempDir::new().expect("a folder");
     for option in ["--from", "--to"] {

@@ -86,12 +86,13 @@ impl ExportCommand {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
+        // Readers of the file that it replaces may be other users. One that somebody creates meanwhile gives access to nobody.
+        let replaced = path.metadata().ok().filter(|_| self.force);
         let new = NewFile::create(path, overwrite)?;
         let failed = |error| Failure::from(NewFileError::Failed(path.clone(), error));
         let writer = RowWriter::new(new.file(), &file).map_err(failed)?;
         let animals = write(pets, writer, &bar, signals.first(), &failed).await?;
-        // Readers of the file that it replaces may be other users.
-        if let Ok(replaced) = path.metadata() {
+        if let Some(replaced) = replaced {
             new.set_access_of(&replaced)?;
         }
         new.publish()?;

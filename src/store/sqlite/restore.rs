@@ -92,6 +92,8 @@ impl Restore {
         }
         let lock = FileLock::take(&real, Purpose::Command).map_err(rejected)?;
         let old = inspect_old(&real).map_err(rejected)?;
+        // Read here: a file that somebody creates meanwhile must not give access to the copy.
+        let original = real.metadata().ok();
         // Removes names that an interrupted restore has left behind.
         let one_name = reject_hard_links(&real);
         if old == OldDatabase::Readable {
@@ -109,10 +111,10 @@ impl Restore {
         if verdict != "ok" {
             return Err(damaged(source, &verdict));
         }
-        let access = match real.metadata() {
-            Ok(original) => new.set_access_of(&original)?,
+        let access = match original {
+            Some(original) => new.set_access_of(&original)?,
             // Like every new database, it is its owner's alone, whoever may read the backup.
-            Err(_) => {
+            None => {
                 give_to_owner_of_folder(new.temporary());
                 None
             }
