@@ -237,10 +237,15 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
                 return this.wait_for_reader(cx).map(Err);
             };
             shut_down?;
-            // In the phase of a head, hyper has rejected the head. An idle connection has no response to lose, and must not delay a
-            // shutdown.
-            if this.progress.lingers.get() || this.slow || this.progress.phase.get() == Phase::Head
-            {
+            let Progress {
+                lingers,
+                phase,
+                ending,
+                ..
+            } = &*this.progress;
+            // A connection that a shutdown ends without a response has none to lose, and must not delay the shutdown.
+            let has_rejected_head = phase.get() == Phase::Head && !ending.get();
+            if lingers.get() || this.slow || has_rejected_head {
                 this.linger = Linger::begin(this.lingering);
             }
         }

@@ -194,6 +194,10 @@ fn a_server_with_only_idle_connections_stops_immediately() {
         client.request("GET", "/v1/pets").send_on(&mut used).status,
         200
     );
+    let mut partial = client.connect();
+    let request = client.request("GET", "/v1/pets");
+    assert_eq!(request.send_on(&mut partial).status, 200);
+    partial.send(b"G");
     let began = Instant::now();
     process.signal("TERM");
     assert_eq!(process.ends_within(DRAIN), Some(0));
@@ -202,7 +206,7 @@ fn a_server_with_only_idle_connections_stops_immediately() {
         "{:?}",
         began.elapsed()
     );
-    drop((silent, used));
+    drop((silent, used, partial));
 }
 
 /// Sends one request of each kind. Returns their IDs and the expected content of their lines.
