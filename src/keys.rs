@@ -39,6 +39,9 @@ pub enum KeyRejection {
     /// The current secret may be in use already, and the previous one would stop working at once.
     #[error("key {} was rotated recently, and its old secret works until {}", .0.id, .0.until)]
     InGracePeriod(GracePeriod),
+    /// Without a grace period, and after the rotation was confirmed.
+    #[error("key {0} was rotated meanwhile, and has another secret now")]
+    RotatedMeanwhile(KeyId),
 }
 
 /// The grace period of a rotation, in which both secrets of a key work.
@@ -136,24 +139,23 @@ fn check_rotation(
         KeyState::Expired => return Err(KeyRejection::Expired(key.id)),
         KeyState::Active | KeyState::Banned => {}
     }
-    let Some(until) = key.old_secret_until(now) else {
-        return Ok(());
-    };
-    let is_confirmed = match confirmation {
-        Confirmation::None => false,
+    let is_current = match confirmation {
+        Confirmation::None | Confirmation::Any => true,
         Confirmation::ForGracePeriod(seen) => seen.current == key.hash,
         Confirmation::ForPrefix(seen) => *seen == key.prefix,
-        Confirmation::Any => true,
     };
-    if is_confirmed {
-        return Ok(());
+    match key.old_secret_until(now) {
+        None if !is_current => Err(KeyRejection::RotatedMeanwhile(key.id)),
+        Some(until) if !is_current || matches!(confirmation, Confirmation::None) => {
+            Err(KeyRejection::InGracePeriod(GracePeriod {
+                id: key.id,
+                name: key.name.clone(),
+                until,
+                current: key.hash,
+            }))
+        }
+        _ => Ok(()),
     }
-    Err(KeyRejection::InGracePeriod(GracePeriod {
-        id: key.id,
-        name: key.name.clone(),
-        until,
-        current: key.hash,
-    }))
 }
 
 /// Revokes a key permanently. Revoking it again changes nothing.

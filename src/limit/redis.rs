@@ -107,7 +107,9 @@ impl RedisLimiter {
             let decided = self.request(connection, key, meter, limits).await;
             span.end(decided.as_ref().err().map(|_| "unavailable"));
             match decided {
-                Ok(decided) => return meter.adopt(limits, &decided),
+                Ok(decided) if self.health.is_healthy() => return meter.adopt(limits, &decided),
+                // Another worker has lost Redis meanwhile, and may have counted already.
+                Ok(_) => {}
                 Err(error) => {
                     self.last_failed_key.store(key.0, Ordering::Relaxed);
                     self.open_breaker(&error.to_string());

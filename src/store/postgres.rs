@@ -66,6 +66,7 @@ impl Postgres {
             &creation::STATEMENTS[..],
             &keys::statements(),
             &pets::STATEMENTS,
+            &orders::STATEMENTS,
             &usage::STATEMENTS,
             &sweep::STATEMENTS,
         ]

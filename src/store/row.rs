@@ -17,7 +17,7 @@ pub(super) const USAGE_COLUMNS: &str = "day, api_key_id, name, requests, refused
 pub(super) const KEY_COLUMNS: &str = "id, name, plan, per_minute, per_day, prefix, hash, old_hash, old_until, created_at, \
      expires_at, revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
 
-/// The condition on orders in this state, or in any. The state is part of the text, so that partial indexes can be used.
+/// The condition on orders in this state, or in any. The state is part of the text, so that PostgreSQL can use a partial index.
 pub(super) fn condition(state: Option<OrderState>) -> String {
     state.map_or("true".into(), |state| {
         format!("status = '{}'", state.as_str())

@@ -111,6 +111,9 @@ fn a_rotation_that_was_confirmed_for_a_prefix_does_not_replace_a_newer_secret() 
     assert_eq!(prefix(), current[..8]);
     let rotated = rotate(json!({"confirm": prefix()}));
     assert_eq!(rotated.status, 200, "{rotated}");
+    let shown = prefix();
+    assert_eq!(rotate(json!({"confirm": true, "grace": "0s"})).status, 200);
+    rotate(json!({"confirm": shown})).is_error(409, "conflict");
     let invalid = rotate(json!({"confirm": 1}));
     invalid.is_error(400, "invalid_body");
     assert!(invalid.message().contains("prefix"), "{invalid}");

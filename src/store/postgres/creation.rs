@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 
 use deadpool_postgres::Transaction;
 use tokio_postgres::Statement;
+use tokio_postgres::types::Type;
 
 use super::error::PgResult;
 use super::fault;
@@ -35,13 +36,7 @@ const INSERT_RECORDS: &str =
      ON CONFLICT (api_key_id, idempotency_key) DO UPDATE
      SET fingerprint = excluded.fingerprint, pet_id = excluded.pet_id, created_at = excluded.created_at";
 
-pub(super) const STATEMENTS: [&str; 5] = [
-    LOCK_LAST_ID,
-    KNOWN_RECORDS,
-    INSERT_PETS,
-    SET_LAST_ID,
-    INSERT_RECORDS,
-];
+pub(super) const STATEMENTS: [&str; 4] = [LOCK_LAST_ID, INSERT_PETS, SET_LAST_ID, INSERT_RECORDS];
 
 /// Creates all animals, or none; except those that a record shows to exist already, and those whose client no longer waits once the
 /// lock is held: it has received its 503.
@@ -52,12 +47,11 @@ pub(super) async fn create(
 ) -> PgResult<Vec<Option<CreationOutcome>>> {
     let lock = Fault::IdsFromSequence.choose(LOCK_LAST_ID, fault::ID_FROM_SEQUENCE);
     let lock = transaction.prepare_cached(lock).await?;
-    let find = transaction.prepare_cached(KNOWN_RECORDS).await?;
     // Sent together, in this order: the second is carried out once the first has its lock, so it finds what others recorded.
     let (last, known) = tokio::join!(
         biased;
         last_id(transaction, &lock),
-        known_records(transaction, &find, batch)
+        known_records(transaction, batch)
     );
     let (last, mut known) = (last?, known?);
     let mut new = NewRows::default();
@@ -84,7 +78,6 @@ type KnownRecord = (PetId, [u8; 32]);
 /// The records that exist already for creations in a batch.
 async fn known_records(
     transaction: &Transaction<'_>,
-    find: &Statement,
     batch: &[Creation],
 ) -> PgResult<HashMap<RecordKey, KnownRecord>> {
     let records: Vec<&IdempotencyRecord> = batch
@@ -97,9 +90,13 @@ async fn known_records(
     let keys = column(&records, |record| record.key.0);
     let idempotency_keys = column(&records, |record| &record.idempotency_key[..]);
     let since = column(&records, IdempotencyRecord::since);
-    let rows = transaction
-        .query(find, &[&keys, &idempotency_keys, &since])
-        .await?;
+    let values: [(SqlValue<'_>, Type); 3] = [
+        (&keys, Type::INT8_ARRAY),
+        (&idempotency_keys, Type::BYTEA_ARRAY),
+        (&since, Type::INT8_ARRAY),
+    ];
+    // Not prepared: a plan made while the table was empty would be kept, and read the whole table while the lock is held.
+    let rows = transaction.query_typed(KNOWN_RECORDS, &values).await?;
     rows.iter()
         .map(|row| {
             let key = (row.int(0)?, row.hash(1)?);

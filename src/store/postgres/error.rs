@@ -13,6 +13,9 @@ pub(crate) enum PgError {
     /// Temporary: the server cannot be reached, is late, or does not accept writes.
     #[error("{0}")]
     Unavailable(String),
+    /// The server's disk is full. Temporary, but small writes may succeed meanwhile.
+    #[error("{0}")]
+    DiskFull(String),
     /// The server ended the statement, because it or its wait for a lock took too long. The connection is as good as before.
     #[error("{0}")]
     Cancelled(String),
@@ -65,6 +68,7 @@ impl PgError {
                 Self::Cancelled(text)
             }
             Some(&SqlState::UNIQUE_VIOLATION) => Self::UniqueViolation(text),
+            Some(&SqlState::DISK_FULL) => Self::DiskFull(text),
             Some(code) if is_temporary(code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
         }
@@ -94,9 +98,10 @@ impl From<PoolError<PgError>> for PgError {
 impl From<PgError> for StoreError {
     fn from(error: PgError) -> Self {
         match error {
-            PgError::Conflict(text) | PgError::Unavailable(text) | PgError::Cancelled(text) => {
-                Self::Unavailable(text)
-            }
+            PgError::Conflict(text)
+            | PgError::Unavailable(text)
+            | PgError::DiskFull(text)
+            | PgError::Cancelled(text) => Self::Unavailable(text),
             PgError::Unconfirmed(text) => Self::Unconfirmed(text),
             PgError::UniqueViolation(text) | PgError::Failed(text) => Self::Failed(text),
         }

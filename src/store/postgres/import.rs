@@ -191,7 +191,7 @@ impl PgImport {
         if self.staged > 0 {
             let committed = self.lease.batch_execute("COMMIT").await;
             committed.map_err(|error| match PgError::from(error) {
-                PgError::Unavailable(text) | PgError::Cancelled(text) => {
+                PgError::Unavailable(text) | PgError::DiskFull(text) | PgError::Cancelled(text) => {
                     ImportError::Unconfirmed(text)
                 }
                 error => StoreError::from(error).into(),

@@ -113,7 +113,7 @@ impl Postgres {
         };
         let renewed = self.transact(REQUEST_TIMEOUT, renew).await?;
         // Otherwise a node whose clients create nothing would report a failed creation long after an outage.
-        self.writer.monitor.state.health.database_accepts_writes();
+        self.writer.monitor.state.health.other_write_succeeded();
         if renewed > 0 {
             return Ok(Heartbeat::Alive);
         }

@@ -19,6 +19,13 @@ use crate::store::contract::{ActionResult, CHUNK_ROWS, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{ORDER_COLUMNS, condition, read_order, read_status, write_order};
 
+/// A page of the orders that are listed.
+const PAGE: &str = "SELECT id, pet_id, ship_date, status FROM orders
+     WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
+
+/// Prepared in advance, as those of `pets` are.
+pub(super) const STATEMENTS: [&str; 1] = [PAGE];
+
 impl Postgres {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
         self.transact(LONG_TIMEOUT, async |transaction| {
@@ -55,10 +62,9 @@ impl Postgres {
 
     pub(crate) async fn order_page(&self, query: OrderQuery) -> Result<Page> {
         self.read(async |lease| {
-            let clause = "WHERE id > $1 AND status <> 'cancelled' ORDER BY id LIMIT $2";
             let values: [SqlValue<'_>; 2] = [&query.cursor.id(), &rows_to_read(query.limit)];
             let mut page = PageWriter::new(query.limit);
-            for row in &rows(&**lease, clause, &values).await? {
+            for row in &lease.query_cached(PAGE, &values).await? {
                 page.add(|json| write_order(json, row))?;
             }
             Ok(page.finish())

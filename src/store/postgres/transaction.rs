@@ -28,7 +28,7 @@ pub(super) async fn transact_within<T>(
 ) -> PgResult<T> {
     let is_committing = AtomicBool::new(false);
     match with_timeout(timeout, commit(pool, &is_committing, write)).await {
-        Err(PgError::Unavailable(text) | PgError::Cancelled(text))
+        Err(PgError::Unavailable(text) | PgError::DiskFull(text) | PgError::Cancelled(text))
             if is_committing.load(Relaxed) =>
         {
             Err(PgError::Unconfirmed(text))

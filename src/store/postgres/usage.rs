@@ -56,7 +56,9 @@ impl Postgres {
     }
 
     pub(crate) async fn rest_of_day(&self, day: &str, after: KeyId) -> Result<Vec<UsageRow>> {
-        let clause = "day = $1 AND api_key_id > $2 ORDER BY api_key_id LIMIT $3";
+        // The second condition follows from the first, but not for the planner, which would read all keys before it.
+        let clause =
+            "day = $1 AND api_key_id > $2 AND api_keys.id > $2 ORDER BY api_key_id LIMIT $3";
         self.usage(clause, &[&day, &after.0, &i64::from(CHUNK_ROWS)])
             .await
     }

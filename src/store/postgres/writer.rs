@@ -11,6 +11,7 @@ use tokio_postgres::Config;
 use super::connector::Connector;
 use super::creation::create;
 use super::deadline::{REQUEST_TIMEOUT, with_timeout};
+use super::error::PgError;
 use super::pool::Pool;
 use super::transaction::transact_within;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
@@ -153,9 +154,13 @@ impl CreationLoop {
             }
             Err(error) => {
                 self.state.failed.add(1);
-                self.state
-                    .health
-                    .failed(&error, "writes fail: see the log", true);
+                // An outage or a lock ends for all writes at once.
+                let of_creations = matches!(
+                    error,
+                    PgError::DiskFull(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
+                );
+                let kind = "writes fail: see the log";
+                self.state.health.failed(&error, kind, of_creations);
                 let failure = StoreError::from(error);
                 for waiter in waiters {
                     waiter.reply.send(Err(failure.clone()));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::mutex::lock;
 
-/// How long no creation must have failed until another write shows that the database accepts creations, too.
+/// How long no write must have failed until one of another table shows that all succeed: a lock may be on one table.
 const QUIET_TIME: Duration = Duration::from_secs(15);
 
 /// The outcome of the last transactions.
@@ -26,7 +26,8 @@ struct HealthState {
 
 struct WriteFailure {
     kind: &'static str,
-    /// Whether creations failed. Then a creation shows that they no longer do: smaller writes may succeed meanwhile.
+    /// Whether creations failed, and not because of a lock or an outage. Then only a creation shows that they no longer do: smaller
+    /// writes may succeed meanwhile.
     of_creations: bool,
     at: Instant,
 }
@@ -38,10 +39,15 @@ impl WriteHealth {
         failing.take_if(|failing| of_creations || !failing.of_creations);
     }
 
-    /// Records that the database accepts other writes than those of the writer.
-    pub(crate) fn database_accepts_writes(&self) {
+    /// Records a write to another table, by others than the writer.
+    pub(crate) fn other_write_succeeded(&self) {
+        self.end_after(QUIET_TIME);
+    }
+
+    /// Ends a failure since which this time has passed, unless creations failed.
+    fn end_after(&self, quiet: Duration) {
         let failing = &mut lock(&self.0).failing;
-        failing.take_if(|failing| failing.at.elapsed() >= QUIET_TIME);
+        failing.take_if(|failing| !failing.of_creations && failing.at.elapsed() >= quiet);
     }
 
     /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
@@ -84,8 +90,7 @@ impl WriteHealth {
         }
     }
 
-    /// The kind of the current failure. A later transaction that is committed ends it; if creations failed, one with creations, or
-    /// another write of which [`Self::database_accepts_writes`] is told.
+    /// The kind of the current failure. A later transaction that is committed ends it; if creations failed, only one with creations does.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         lock(&self.0).failing.as_ref().map(|failing| failing.kind)
     }
@@ -111,6 +116,19 @@ mod tests {
         assert_eq!(health.failure(), Some("locked"), "creations still fail");
         health.succeeded(true);
         assert_eq!(health.failure(), None);
+    }
+
+    #[test]
+    fn a_write_to_another_table_ends_a_failure_after_some_time_unless_creations_failed() {
+        let health = WriteHealth::default();
+        health.failed(&"no connection", "down", false);
+        health.other_write_succeeded();
+        assert_eq!(health.failure(), Some("down"), "it is too early");
+        health.end_after(Duration::ZERO);
+        assert_eq!(health.failure(), None);
+        health.failed(&"disk full", "disk full", true);
+        health.end_after(Duration::ZERO);
+        assert_eq!(health.failure(), Some("disk full"));
     }
 
     #[test]

@@ -51,7 +51,7 @@ CREATE TABLE idempotency (
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 -- What a running server looks at to learn that someone else changed something. Triggers raise the numbers,
--- so that a change made by hand takes effect too.
+-- so that an UPDATE or DELETE by hand takes effect, too.
 CREATE TABLE revisions (
     what   TEXT    PRIMARY KEY,
     number INTEGER NOT NULL
