@@ -6,6 +6,7 @@ use anyhow::Context;
 use tokio::sync::oneshot;
 
 use super::outcome::{Failure, Outcome};
+use super::print::escaped;
 use super::signals::Signals;
 
 /// The consequence of a refusal, or of a signal.
@@ -29,7 +30,7 @@ pub(super) async fn confirm(consequence: String) -> Outcome {
 }
 
 fn ask(consequence: &str) -> Outcome {
-    write!(io::stderr(), "{consequence}. Continue? [y/N] ")
+    write!(io::stderr(), "{}. Continue? [y/N] ", escaped(consequence))
         .and_then(|()| io::stderr().flush())
         .context("cannot ask for confirmation")?;
     let mut reply = String::new();

@@ -49,7 +49,7 @@ pub(super) async fn list<T, const N: usize>(
     } else {
         writeln!(out, "{}", columns.map(Column::title).join("\t")).map_err(write_failed)?;
         while let Some(row) = stream.try_next().await.context(failure)? {
-            writeln!(out, "{}", to_row(&row).join("\t")).map_err(write_failed)?;
+            writeln!(out, "{}", table::tab_separated(to_row(&row))).map_err(write_failed)?;
         }
     }
     out.flush().map_err(write_failed)

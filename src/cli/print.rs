@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Prints an error as one line to standard error.
 pub(super) fn error(message: &str) {
-    let line = format!("animal-store: {}\n", message.replace('\n', " "));
+    let line = format!("animal-store: {}\n", escaped(&message.replace('\n', " ")));
     let (printed, done) = mpsc::channel();
     let print = move || {
         let _ = io::stderr().write_all(line.as_bytes());
@@ -26,7 +26,7 @@ pub(super) fn error(message: &str) {
 
 /// Prints a notice to standard error. If that is full or closed, the command succeeds without it.
 pub(super) fn notice(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escaped(text));
 }
 
 pub(super) fn write_failed(error: io::Error) -> Failure {
@@ -61,16 +61,43 @@ pub(super) fn counted(count: u64, name: &str) -> String {
     format!("{count} {name}{plural}")
 }
 
-/// Prints what was read: as one line of JSON, or as `text`.
+/// A line in which every control character is visible, those that change the direction of text included: names come from clients, backups and
+/// other users, and could end the line, be commands to the terminal, or reorder what is next to them.
+pub(super) fn escaped(line: &str) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    for character in line.chars() {
+        match character.is_control() || is_bidi_control(character) {
+            true => escaped.extend(character.escape_default()),
+            false => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// `Bidi_Control` in PropList.txt of Unicode 17.
+fn is_bidi_control(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// Prints what was read: as one line of JSON, or as `text`, in which names are escaped.
 pub(super) fn value(json: bool, json_value: &Value, text: &str) -> Outcome {
     bytes(&line(json, json_value, text))
 }
 
-/// Prints what was done, in the same way. If that fails, the message says that it was done: a script that runs the command again would
-/// do it twice.
+/// Prints what was done: as one line of JSON, or as this line. If that fails, the message says that it was done: a script that runs the
+/// command again would do it twice.
 pub(super) fn result(json: bool, json_value: &Value, text: &str) -> Outcome {
+    result_lines(json, json_value, &[text])
+}
+
+/// The same, with several lines.
+pub(super) fn result_lines(json: bool, json_value: &Value, lines: &[impl AsRef<str>]) -> Outcome {
     let problem = "the command succeeded, but its result could not be written to standard output";
-    write(&line(json, json_value, text)).map_err(|error| failed_with(problem, error))
+    let lines: Vec<String> = lines.iter().map(|line| escaped(line.as_ref())).collect();
+    write(&line(json, json_value, &lines.join("\n"))).map_err(|error| failed_with(problem, error))
 }
 
 fn line(json: bool, json_value: &Value, text: &str) -> Vec<u8> {

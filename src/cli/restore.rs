@@ -88,7 +88,9 @@ impl RestoreCommand {
             print::notice(&format!("animal-store: warning: {warning}"));
         }
         let kept = done.kept.map(|path| path.display().to_string());
-        let mut text = format!("restored {database} from {file}: {bytes} bytes, format {format}");
+        let mut lines = vec![format!(
+            "restored {database} from {file}: {bytes} bytes, format {format}"
+        )];
         if let Some(kept) = &kept {
             let kept_file = match ["-wal", "-journal", "-shm"]
                 .iter()
@@ -97,11 +99,9 @@ impl RestoreCommand {
                 true => "the log or journal that was left without a database",
                 false => "the previous database",
             };
-            text.push_str(&format!("\n{kept_file} is kept as {kept}"));
+            lines.push(format!("{kept_file} is kept as {kept}"));
         }
-        for line in describe(done.reactivated.as_ref()) {
-            text.push_str(&format!("\n{line}"));
-        }
+        lines.extend(describe(done.reactivated.as_ref()));
         let keys = |select: fn(&ReactivatedKeys) -> &Vec<ReactivatedKey>| -> Value {
             let row = |key: &ReactivatedKey| json!({"id": key.id.0, "name": key.name});
             let keys = done.reactivated.as_ref().map(select);
@@ -117,7 +117,7 @@ impl RestoreCommand {
             "revokedSince": keys(|reactivated| &reactivated.revoked),
             "rotatedSince": keys(|reactivated| &reactivated.rotated),
         });
-        print::result(self.options.json, &report, &text)
+        print::result_lines(self.options.json, &report, &lines)
     }
 }
 

@@ -6,6 +6,8 @@ use comfy_table::{ContentArrangement, Table, presets};
 use rustix::termios::tcgetwinsize;
 use unicode_width::UnicodeWidthStr;
 
+use super::print::escaped;
+
 /// The width of a column beyond its content: a space on either side, and a border.
 const COLUMN_PADDING: usize = 3;
 
@@ -81,11 +83,15 @@ pub(super) fn text<const N: usize>(columns: [Column; N], rows: Vec<[String; N]>)
         return layout(columns, rows);
     }
     let titles = columns.map(Column::title).join("\t");
-    let lines = rows.iter().map(|row| row.join("\t"));
+    let lines = rows.into_iter().map(tab_separated);
     std::iter::once(titles)
         .chain(lines)
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+pub(super) fn tab_separated<const N: usize>(row: [String; N]) -> String {
+    row.map(|value| escaped(&value)).join("\t")
 }
 
 /// A table that fits the terminal.
@@ -93,7 +99,8 @@ pub(super) fn layout<const N: usize>(columns: [Column; N], rows: Vec<[String; N]
     let width = tcgetwinsize(io::stdout()).map(|size| size.ws_col);
     let width = width.ok().filter(|width| *width > 0);
     let width = width.unwrap_or(DEFAULT_WIDTH);
-    let rows = rows.into_iter().map(Vec::from).collect();
+    let escape = |row: [String; N]| row.map(|value| escaped(&value)).into();
+    let rows = rows.into_iter().map(escape).collect();
     let (titles, rows) = fit(columns.into(), rows, width.into());
     let mut table = Table::new();
     table

@@ -77,6 +77,18 @@ fn the_lock_ends_with_its_process_however_that_ends() {
 }
 
 #[test]
+fn a_host_that_another_user_wrote_to_the_lock_file_does_not_control_the_terminal() {
+    let folder = folder();
+    let path = folder.path().join(format!("{FILE}.lock"));
+    fs::write(&path, "1 a\u{1b}[2J\u{202e} server\n").expect("a file");
+    let lock = fs::File::open(&path).expect("a file");
+    flock(&lock, FlockOperation::LockExclusive).expect("a lock");
+    let line = second_is_rejected(folder.path(), FILE);
+    let holder = r"in use by process 1 on a\u{1b}[2J\u{202e}: stop it first";
+    assert!(line.contains(holder), "{line:?}");
+}
+
+#[test]
 fn a_full_disk_leaves_no_lock_behind() {
     let folder = folder();
     large_key(folder.path());

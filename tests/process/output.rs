@@ -1,8 +1,10 @@
-//! Output that cannot be written: standard output or standard error is full, or a pipe that nobody reads.
+//! Output that cannot be written, because standard output or standard error is full or a pipe that nobody reads, and names that would
+//! change what a terminal shows.
 
 use std::path::Path;
 
 use harness::Output;
+use rusqlite::Connection;
 
 use crate::{FREE_PORTS, PROGRAM, folder, large_key};
 
@@ -117,5 +119,55 @@ fn a_full_standard_error_fails_no_command() {
     ] {
         let output = shell(folder.path(), &format!("$P {args} 2> /dev/full")).exits(0);
         assert!(output.stdout.starts_with("as_"), "{args}: {output:#?}");
+    }
+}
+
+#[test]
+fn a_name_that_others_wrote_forges_no_line_and_does_not_control_the_terminal() {
+    let folder = folder();
+    large_key(folder.path());
+    crate::backup::fill(folder.path(), 1);
+    let (name, shown_name) = (
+        "a\nb\u{1b}[2J\u{9b}\u{202e}",
+        r"a\nb\u{1b}[2J\u{9b}\u{202e}",
+    );
+    let database = Connection::open(folder.path().join("animal-store.db")).expect("a database");
+    for table in ["api_keys", "pets"] {
+        let renamed = database.execute(&format!("UPDATE {table} SET name = ?"), [name]);
+        assert_eq!(renamed.expect("a change"), 1);
+    }
+    drop(database);
+    // On a terminal, a long name is truncated.
+    let is_escaped = |shown: &str| {
+        shown.contains(r"a\nb\u{1b}") && !shown.contains(['\u{1b}', '\u{9b}', '\u{202e}'])
+    };
+    let run = |args: &str| {
+        let args: Vec<_> = args.split(' ').collect();
+        harness::run(PROGRAM, folder.path(), &args).exits(0)
+    };
+    for args in ["keys list", "keys show 1", "pets list", "pets show 1"] {
+        let output = run(args);
+        assert!(output.stdout.contains(shown_name), "{output:#?}");
+        assert!(is_escaped(&output.stdout), "{output:#?}");
+        let json = run(&format!("{args} --json"));
+        let name = serde_json::to_string(name).expect("JSON");
+        assert!(json.stdout.contains(&name), "{json:#?}");
+    }
+    for args in [
+        "keys list",
+        "pets list",
+        "keys rotate 1",
+        "keys rotate 1",
+        "pets remove 1",
+    ] {
+        let command = format!("exec {PROGRAM} {args}");
+        let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "y\n");
+        assert_eq!(code, Some(0), "{args}: {shown:?}");
+        assert!(is_escaped(&shown), "{args}: {shown:?}");
+    }
+    run("backup b.db");
+    for args in ["keys revoke 1", "restore b.db --yes"] {
+        let output = run(args);
+        assert!(is_escaped(&output.stdout), "{output:#?}");
     }
 }
