@@ -25,6 +25,7 @@ use std::sync::Arc;
 use http::Method;
 
 use crate::access::Access;
+use crate::access::proxy::Client;
 use crate::api::ApiError;
 use crate::clock::Timestamp;
 use crate::config::Config;
@@ -63,13 +64,13 @@ impl Admin {
         head: &Head<'_>,
         body: &mut RequestBody,
         exchange: &Exchange,
+        client: Client,
     ) -> Result<Response, ApiError> {
         if exchange.is_over_limit {
             return Err(ApiError::Overloaded);
         }
-        let peer = exchange.peer;
         if let Some(path) = head.path.strip_prefix("/api/") {
-            return self.respond_api(path, head, body, peer).await;
+            return self.respond_api(path, head, body, client).await;
         }
         let file = page::respond(head);
         if file.is_none() && !["/livez", "/readyz", "/metrics"].contains(&head.path) {
@@ -89,7 +90,7 @@ impl Admin {
             "/livez" => Ok(health::live()),
             "/readyz" => health::ready(&self.sources.readiness, head.query),
             _ => {
-                self.guard.check_token(head, peer)?;
+                self.guard.check_token(head, client)?;
                 Ok(self.sources.exposition(head))
             }
         }
@@ -106,7 +107,8 @@ impl Service for Admin {
         exchange: &Exchange,
         (): &(),
     ) -> Response {
-        let result = catch_panic(pin!(self.route(head, body, exchange))).await;
+        let client = self.guard.client(exchange.peer, head);
+        let result = catch_panic(pin!(self.route(head, body, exchange, client))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         result.unwrap_or_else(|error| {
             if let Some(cause) = error.cause() {
@@ -115,8 +117,7 @@ impl Service for Admin {
             // Its handler has not logged it. The path is safe to log: only IDs vary in it.
             if matches!(error, ApiError::Unconfirmed { .. }) {
                 let subject = format!("{} {}", head.method, head.path);
-                let client = exchange.peer.to_canonical();
-                tracing::warn!(subject, %client, "a change may have been made");
+                tracing::warn!(subject, client = %client.address, "a change may have been made");
             }
             error.response()
         })

@@ -6,7 +6,6 @@ mod orders;
 mod pets;
 mod query;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use super::live::Live;
 use super::metrics::MetricSources;
 use super::resource::Resource;
 use crate::access::Access;
+use crate::access::proxy::Client;
 use crate::api::ApiError;
 use crate::api::body::read_json;
 use crate::clock::Timestamp;
@@ -44,7 +44,7 @@ pub(crate) struct Admin {
 struct AdminCall<'a> {
     head: &'a Head<'a>,
     body: &'a mut RequestBody,
-    peer: IpAddr,
+    client: Client,
     identity: AdminIdentity,
     now: Timestamp,
 }
@@ -71,7 +71,7 @@ impl Admin {
         path: &str,
         head: &Head<'_>,
         body: &mut RequestBody,
-        peer: IpAddr,
+        client: Client,
     ) -> ApiResult {
         self.guard.check_host(head)?;
         let (resource, methods) = Resource::at(path).ok_or(ApiError::NotFound(
@@ -83,7 +83,7 @@ impl Admin {
         }
         if resource == Resource::Session {
             match *head.method {
-                Method::POST => return self.log_in(head, body, peer).await,
+                Method::POST => return self.log_in(head, body, client).await,
                 Method::DELETE => {}
                 // `open`: whether the page can use the API without asking for the token. A 401 would be an error in the browser's console.
                 _ => {
@@ -92,7 +92,7 @@ impl Admin {
                 }
             }
         }
-        let identity = self.guard.authenticate(head, peer)?;
+        let identity = self.guard.authenticate(head, client)?;
         let changes = !matches!(*head.method, Method::GET | Method::HEAD);
         match changes {
             true => self.guard.check_change(head, identity)?,
@@ -101,7 +101,7 @@ impl Admin {
         let mut call = AdminCall {
             head,
             body,
-            peer,
+            client,
             identity,
             now: self.sources.clock.now(),
         };
@@ -126,18 +126,18 @@ impl Admin {
         }
     }
 
-    async fn log_in(&self, head: &Head<'_>, body: &mut RequestBody, peer: IpAddr) -> ApiResult {
+    async fn log_in(&self, head: &Head<'_>, body: &mut RequestBody, client: Client) -> ApiResult {
         let body = read_json(head, body, LOGIN_TIMEOUT.min(self.body_timeout)).await?;
         let LogIn { token } = parse(&body)?;
-        let cookie = self.guard.log_in(head, peer, &token)?;
+        let cookie = self.guard.log_in(head, client, &token)?;
         Ok(Response::new(StatusCode::NO_CONTENT).with(SET_COOKIE, cookie))
     }
 
     fn log_out(&self, call: &AdminCall<'_>) -> Response {
         let mut response = Response::new(StatusCode::NO_CONTENT);
         if let AdminIdentity::Session(id) = call.identity {
-            response.add(SET_COOKIE, self.guard.sessions.end(id));
-            tracing::info!(client = %call.peer.to_canonical(), "logged out of the dashboard");
+            response.add(SET_COOKIE, self.guard.sessions.end(id, call.client.https));
+            tracing::info!(client = %call.client.address, "logged out of the dashboard");
         }
         response
     }
@@ -170,7 +170,7 @@ impl Admin {
         }
         let watch = key.map(|key| self.sources.metrics.watched.watch(key));
         let (guard, identity) = (Arc::clone(&self.guard), call.identity);
-        let viewer = (call.peer.to_canonical(), identity);
+        let viewer = (call.client.address, identity);
         let is_valid = move || guard.is_valid(identity);
         let stream = self.live.stream(viewer, tab, watch, is_valid)?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
@@ -198,7 +198,7 @@ impl Admin {
 impl AdminCall<'_> {
     /// Logs what an operator has changed.
     fn log(&self, done: &'static str, subject: &str) {
-        tracing::info!(subject, client = %self.peer.to_canonical(), "{done}");
+        tracing::info!(subject, client = %self.client.address, "{done}");
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Instant;
 use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
 
 use super::session::{SessionId, Sessions};
-use crate::access::Credentials;
 use crate::access::address::AddressTable;
+use crate::access::proxy::Client;
+use crate::access::{Credentials, TrustedProxies};
 use crate::api::ApiError;
 use crate::api::authority::Authority;
 use crate::clock::Clock;
@@ -20,6 +21,7 @@ use crate::http::Head;
 pub(super) struct Guard {
     token: Option<AdminToken>,
     hosts: Vec<String>,
+    proxies: TrustedProxies,
     /// Whether the listener uses TLS.
     https: bool,
     pub(super) sessions: Sessions,
@@ -42,10 +44,20 @@ impl Guard {
         Self {
             token: config.admin_token.clone(),
             hosts: config.admin_hosts.clone(),
+            proxies: config.trusted_proxies.clone(),
             https,
-            sessions: Sessions::new(https),
+            sessions: Sessions::new(),
             failures: AddressTable::default(),
             clock,
+        }
+    }
+
+    /// The client of a request, behind trusted proxies if there are any.
+    pub(super) fn client(&self, peer: IpAddr, head: &Head<'_>) -> Client {
+        let client = self.proxies.client(peer, head, self.https);
+        Client {
+            address: client.address.to_canonical(),
+            ..client
         }
     }
 
@@ -82,16 +94,18 @@ impl Guard {
     pub(super) fn check_token(
         &self,
         head: &Head<'_>,
-        peer: IpAddr,
+        client: Client,
     ) -> Result<AdminIdentity, ApiError> {
         let Some(token) = &self.token else {
             return Ok(AdminIdentity::Anonymous);
         };
         match Credentials::of(head.authorization) {
             Credentials::Token(sent) if token.matches(sent) => Ok(AdminIdentity::Token),
-            Credentials::Missing => Err(self.record_failure(peer, ApiError::MissingAdminToken)),
+            Credentials::Missing => {
+                Err(self.record_failure(client.address, ApiError::MissingAdminToken))
+            }
             Credentials::Token(_) | Credentials::Several => {
-                Err(self.record_failure(peer, ApiError::InvalidAdminToken))
+                Err(self.record_failure(client.address, ApiError::InvalidAdminToken))
             }
         }
     }
@@ -100,7 +114,7 @@ impl Guard {
     pub(super) fn authenticate(
         &self,
         head: &Head<'_>,
-        peer: IpAddr,
+        client: Client,
     ) -> Result<AdminIdentity, ApiError> {
         if self.token.is_some()
             && Credentials::of(head.authorization) == Credentials::Missing
@@ -108,7 +122,7 @@ impl Guard {
         {
             return Ok(AdminIdentity::Session(session));
         }
-        self.check_token(head, peer)
+        self.check_token(head, client)
     }
 
     /// Checks that a request may change something.
@@ -143,7 +157,7 @@ impl Guard {
     pub(super) fn log_in(
         &self,
         head: &Head<'_>,
-        peer: IpAddr,
+        client: Client,
         sent: &str,
     ) -> Result<HeaderValue, ApiError> {
         let Some(token) = &self.token else {
@@ -153,10 +167,10 @@ impl Guard {
             return Err(CROSS_ORIGIN);
         }
         if !token.matches(sent.as_bytes()) {
-            return Err(self.record_failure(peer, ApiError::InvalidAdminToken));
+            return Err(self.record_failure(client.address, ApiError::InvalidAdminToken));
         }
-        tracing::info!(client = %peer.to_canonical(), "logged in to the dashboard");
-        let begun = self.sessions.begin(Instant::now());
+        tracing::info!(client = %client.address, "logged in to the dashboard");
+        let begun = self.sessions.begin(Instant::now(), client.https);
         begun.map_err(|error| ApiError::Internal {
             cause: error.to_string(),
         })
@@ -177,9 +191,9 @@ impl Guard {
     }
 
     /// Counts a failed authentication against the address, like those of API keys.
-    fn record_failure(&self, peer: IpAddr, error: ApiError) -> ApiError {
+    fn record_failure(&self, client: IpAddr, error: ApiError) -> ApiError {
         let now = self.clock.now();
-        let quota = match self.failures.record_failure(peer, now) {
+        let quota = match self.failures.record_failure(client, now) {
             Ok(quota) => quota,
             Err(quota) => {
                 return ApiError::TooManyFailures {
@@ -187,7 +201,6 @@ impl Guard {
                 };
             }
         };
-        let client = peer.to_canonical();
         if matches!(error, ApiError::InvalidAdminToken) {
             tracing::warn!(%client, "invalid admin token");
         }

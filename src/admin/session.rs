@@ -19,8 +19,6 @@ pub(super) struct Sessions {
     /// The name of the cookie. It is random: cookies do not distinguish ports, so the servers of one machine, or behind tunnels from it,
     /// would replace each other's.
     cookie_name: String,
-    /// Whether the cookie is only for HTTPS.
-    https: bool,
     open: Mutex<Vec<Session>>,
 }
 
@@ -34,16 +32,15 @@ struct Session {
 }
 
 impl Sessions {
-    pub(super) fn new(https: bool) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             cookie_name: format!("animal_store_{:016x}", RandomState::new().hash_one(())),
-            https,
             open: Mutex::default(),
         }
     }
 
-    /// Begins a session. Returns the cookie that a browser stores.
-    pub(super) fn begin(&self, now: Instant) -> Result<HeaderValue, getrandom::Error> {
+    /// Begins a session. Returns the cookie that a browser stores, for HTTPS only if the client uses it.
+    pub(super) fn begin(&self, now: Instant, https: bool) -> Result<HeaderValue, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
         let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -55,7 +52,7 @@ impl Sessions {
             id: SessionId::of(secret.as_bytes()),
             expires: now + MAX_AGE,
         });
-        Ok(self.cookie(&secret, MAX_AGE))
+        Ok(self.cookie(&secret, MAX_AGE, https))
     }
 
     /// The open session of a request with these `Cookie` headers.
@@ -81,13 +78,13 @@ impl Sessions {
     }
 
     /// Ends a session. Returns the cookie that makes a browser forget it.
-    pub(super) fn end(&self, id: SessionId) -> HeaderValue {
+    pub(super) fn end(&self, id: SessionId, https: bool) -> HeaderValue {
         lock(&self.open).retain(|session| session.id != id);
-        self.cookie("", Duration::ZERO)
+        self.cookie("", Duration::ZERO, https)
     }
 
-    fn cookie(&self, secret: &str, max_age: Duration) -> HeaderValue {
-        let secure = if self.https { "; Secure" } else { "" };
+    fn cookie(&self, secret: &str, max_age: Duration, https: bool) -> HeaderValue {
+        let secure = if https { "; Secure" } else { "" };
         header::value(format!(
             "{}={secret}; Max-Age={}; Path=/; HttpOnly; SameSite=Strict{secure}",
             self.cookie_name,
@@ -124,14 +121,14 @@ mod tests {
 
     #[test]
     fn a_session_ends_by_itself_or_when_it_is_ended() {
-        let (sessions, now) = (Sessions::new(true), Instant::now());
-        let cookie = sessions.begin(now).unwrap();
+        let (sessions, now) = (Sessions::new(), Instant::now());
+        let cookie = sessions.begin(now, true).unwrap();
         let text = cookie.to_str().unwrap();
         assert!(text.ends_with("; Max-Age=43200; Path=/; HttpOnly; SameSite=Strict; Secure"));
         let others = format!("a=b;  {} ; c", sent(&cookie));
         let id = find(&sessions, &others, now).unwrap();
-        let second = sessions.begin(now).unwrap();
-        sessions.end(id);
+        let second = sessions.begin(now, false).unwrap();
+        sessions.end(id, true);
         assert_eq!(find(&sessions, &others, now), None);
         let almost = now + MAX_AGE - Duration::from_secs(1);
         assert!(find(&sessions, &sent(&second), almost).is_some());
@@ -140,11 +137,11 @@ mod tests {
 
     #[test]
     fn the_number_of_sessions_is_bounded_and_the_oldest_ends_first() {
-        let (sessions, now) = (Sessions::new(false), Instant::now());
-        let first = sessions.begin(now).unwrap();
-        let second = sessions.begin(now).unwrap();
+        let (sessions, now) = (Sessions::new(), Instant::now());
+        let first = sessions.begin(now, false).unwrap();
+        let second = sessions.begin(now, false).unwrap();
         for _ in 2..=MAX_SESSIONS {
-            sessions.begin(now).unwrap();
+            sessions.begin(now, false).unwrap();
         }
         assert_eq!(find(&sessions, &sent(&first), now), None);
         assert!(find(&sessions, &sent(&second), now).is_some());
@@ -153,14 +150,14 @@ mod tests {
 
     #[test]
     fn the_cookies_of_two_servers_have_different_names() {
-        let [one, other] = [0, 1].map(|_| Sessions::new(false));
+        let [one, other] = [0, 1].map(|_| Sessions::new());
         assert_ne!(one.cookie_name, other.cookie_name);
     }
 
     #[test]
     fn a_secret_that_was_not_issued_has_no_session() {
-        let (sessions, now) = (Sessions::new(false), Instant::now());
-        sessions.begin(now).unwrap();
+        let (sessions, now) = (Sessions::new(), Instant::now());
+        sessions.begin(now, false).unwrap();
         let name = &sessions.cookie_name;
         for wrong in [
             String::new(),

@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use animal_store::access::TrustedProxies;
 use harness::{App, Client, Request, Response};
 use serde_json::json;
 
@@ -229,6 +230,45 @@ fn wrong_tokens_are_limited_by_address_and_a_right_one_still_works() {
     let cookie = log_in(&anonymous);
     assert!(!cookie.is_empty());
     drop(app);
+}
+
+#[test]
+fn a_trusted_proxy_names_the_client_that_is_limited_and_its_scheme_and_no_other_peer_does() {
+    for (proxy, is_trusted) in [("127.0.0.1", true), ("192.0.2.1", false)] {
+        let (_app, operator, _) = start_with(|config| {
+            let proxy = proxy.parse().expect("an address");
+            config.trusted_proxies = TrustedProxies::new(vec![proxy]);
+        });
+        let anonymous = operator.with_key(None);
+        let send = |request: Request<'_>, client: &str| -> Response {
+            let request = request.header("X-Forwarded-Proto", "https");
+            request.header("X-Forwarded-For", client).send()
+        };
+        let log_in = |token: &str, client: &str| {
+            let body = json!({"token": token});
+            send(
+                anonymous.request("POST", "/api/session").json(&body),
+                client,
+            )
+        };
+        for _ in 0..60 {
+            log_in("wrong", "192.0.2.7").is_error(401, "invalid_admin_token");
+        }
+        let metrics = send(anonymous.request("GET", "/metrics"), "192.0.2.7");
+        metrics.is_error(429, "rate_limited");
+        let other = log_in("wrong", "192.0.2.8");
+        assert_eq!(other.status == 401, is_trusted, "{other}");
+
+        let begun = log_in(TOKEN, "192.0.2.7");
+        let cookie = begun.header("set-cookie").expect("a cookie");
+        assert_eq!(cookie.ends_with("; Secure"), is_trusted, "{begun}");
+        let own = format!("https://{}", anonymous.address);
+        let out = anonymous.request("DELETE", "/api/session");
+        let out = out.header("Cookie", cookie).header("Origin", &own);
+        let out = send(out, "192.0.2.7");
+        let forgotten = out.header("set-cookie").expect("a cookie");
+        assert_eq!(forgotten.ends_with("; Secure"), is_trusted, "{out}");
+    }
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use harness::{Client, Operator};
 use serde_json::json;
 
-use crate::{TOKEN, post};
+use crate::{PROGRAM, TOKEN, post};
 
 #[test]
 fn every_change_is_one_line_in_the_log() {
-    let commands = Operator::new(env!("CARGO_BIN_EXE_animal-store"));
+    let commands = Operator::new(PROGRAM);
     let server = commands.serve(&["--no-first-key", "--admin-token", TOKEN]);
     let api = Client::new(server.admin, Some(TOKEN.into()));
     let key = json!({"name": "a", "plan": "free"});
@@ -67,4 +67,38 @@ fn every_change_is_one_line_in_the_log() {
         changes,
         expected.map(|line| format!("{line} client=127.0.0.1"))
     );
+}
+
+#[test]
+fn a_line_has_the_address_of_the_client_that_a_trusted_proxy_names_and_no_other_peer_names_one() {
+    for (proxy, client) in [("127.0.0.1", "192.0.2.7"), ("192.0.2.1", "127.0.0.1")] {
+        let commands = Operator::new(PROGRAM);
+        let token = ["--no-first-key", "--admin-token", TOKEN];
+        let server = commands.serve(&[&token[..], &["--trusted-proxy", proxy]].concat());
+        let api = Client::new(server.admin, Some(TOKEN.into()));
+        let create = |api: &Client| {
+            let key = json!({"name": "a", "plan": "free"});
+            let request = api.request("POST", "/api/keys").json(&key);
+            request.header("X-Forwarded-For", "192.0.2.7").send().status
+        };
+        assert_eq!(create(&api), 201);
+        assert_eq!(create(&api.with_key(Some("wrong"))), 401);
+        let log_in = api.request("POST", "/api/session");
+        let log_in = log_in.json(&json!({"token": TOKEN}));
+        let begun = log_in.header("X-Forwarded-For", "192.0.2.7").send();
+        assert_eq!(begun.status, 204, "{begun}");
+        let mut log = String::new();
+        crate::eventually("the login is logged", || {
+            log += &server.log();
+            log.contains("logged in")
+        });
+        for event in [
+            "key created subject=\"key 1\"",
+            "invalid admin token",
+            "logged in to the dashboard",
+        ] {
+            let line = format!("{event} client={client}\n");
+            assert!(log.contains(&line), "{line}{log}");
+        }
+    }
 }
