@@ -1,4 +1,6 @@
-//! Every change through the admin API is one line in the log: what was done, with what, and from where.
+//! Every change through the admin API is one line in the log: what was done, with what, and from where. Invalid tokens are lines, too.
+
+use std::time::Duration;
 
 use harness::{Client, Operator};
 use serde_json::json;
@@ -101,4 +103,21 @@ fn a_line_has_the_address_of_the_client_that_a_trusted_proxy_names_and_no_other_
             assert!(log.contains(&line), "{line}{log}");
         }
     }
+}
+
+#[test]
+fn invalid_tokens_beyond_the_limit_are_not_logged_one_by_one() {
+    let commands = Operator::new(PROGRAM);
+    let mut server = commands.serve(&["--no-first-key", "--admin-token", TOKEN]);
+    let wrong = Client::new(server.admin, Some("wrong".into()));
+    // More than in two minutes, because the second may begin meanwhile.
+    let statuses: Vec<u16> = (0..150).map(|_| wrong.get("/metrics").status).collect();
+    server.signal("TERM");
+    assert_eq!(server.ends_within(Duration::from_secs(15)), Some(0));
+    let log = server.log();
+    let lines = log.matches(" invalid admin token client=").count();
+    let rejected = statuses.iter().filter(|status| **status == 401).count();
+    assert_eq!(lines, rejected, "{log}");
+    let last_lines = log.matches(" no more are logged in this minute").count();
+    assert!((1..=2).contains(&last_lines) && rejected <= 120, "{log}");
 }
