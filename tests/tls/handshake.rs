@@ -8,6 +8,7 @@ use animal_store::access::TrustedProxies;
 use animal_store::config::TlsFiles;
 use harness::{App, Certificate, Client, eventually};
 use serde_json::json;
+use tokio_rustls::rustls::HandshakeKind;
 use tokio_rustls::rustls::ProtocolVersion::{TLSv1_2, TLSv1_3};
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
@@ -39,6 +40,22 @@ fn tls_1_2_and_1_3_are_served_and_alpn_chooses_the_protocol() {
         rejected.to_string().contains("NoApplicationProtocol"),
         "{rejected}"
     );
+}
+
+#[test]
+fn sessions_are_resumed_with_tickets_and_without_early_data() {
+    let certificate = Certificate::new();
+    let (app, key, _folder) = start(&certificate);
+    for version in [&TLS12, &TLS13] {
+        let tls = certificate.client_with(&[version], &["http/1.1"]);
+        let tls = tls.with_early_data();
+        // With TLS 1.3, tickets come after the handshake.
+        assert_eq!(key.over(&tls).get("/v1/pets").status, 200);
+        let stream = tls.handshake(app.address()).expect("a handshake");
+        let kind = stream.conn.handshake_kind();
+        assert_eq!(kind, Some(HandshakeKind::Resumed), "{version:?}");
+        assert!(!stream.conn.is_early_data_accepted(), "{version:?}");
+    }
 }
 
 #[test]

@@ -159,6 +159,13 @@ impl TlsClient {
         Arc::clone(&self.0)
     }
 
+    /// The same client, which also sends early data (0-RTT) if the server allows that.
+    pub fn with_early_data(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.0);
+        config.enable_early_data = true;
+        Self(Arc::new(config))
+    }
+
     fn offering(&self, protocol: &[u8]) -> Self {
         let mut config = ClientConfig::clone(&self.0);
         config.alpn_protocols = vec![protocol.to_vec()];
