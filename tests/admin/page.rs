@@ -69,7 +69,8 @@ fn its_files_have_immutable_names_and_tags_and_are_small_together_with_those_of_
         paths.push(page.to_owned());
         for path in paths {
             let request = client.request("GET", &path);
-            let file = request.clone().header("Accept-Encoding", "gzip").send();
+            let request = request.header("Accept-Encoding", "gzip");
+            let file = request.clone().send();
             assert_eq!(file.header("content-encoding"), Some("gzip"), "{path}");
             size += file.body.len();
             let tag = file.header("etag").expect("a tag");
