@@ -40,8 +40,8 @@ fn a_file_that_somebody_creates_meanwhile_gives_nobody_access_to_an_export() {
         std::thread::scope(|scope| {
             let export = scope.spawn(|| traced(folder.path(), &slow, &export));
             let unfinished = || {
-                let names = names(folder.path()).into_iter();
-                names.filter(|name| name.starts_with("out.csv.new-")).next()
+                let mut names = names(folder.path()).into_iter();
+                names.find(|name| name.starts_with("out.csv.new-"))
             };
             eventually(Duration::from_secs(20), "it has begun", || {
                 unfinished().is_some()
