@@ -39,7 +39,7 @@ pub enum KeyRejection {
     /// The current secret may be in use already, and the previous one would stop working at once.
     #[error("key {} was rotated recently, and its old secret works until {}", .0.id, .0.until)]
     InGracePeriod(GracePeriod),
-    /// Without a grace period, and after the rotation was confirmed.
+    /// After this rotation was confirmed, another one replaced the secret, without a grace period.
     #[error("key {0} was rotated meanwhile, and has another secret now")]
     RotatedMeanwhile(KeyId),
 }
@@ -61,7 +61,7 @@ pub enum Confirmation {
     None,
     /// Confirmed for this grace period, and not for that of a rotation made meanwhile.
     ForGracePeriod(GracePeriod),
-    /// Confirmed for that of the current secret with this prefix, and no other.
+    /// Confirmed only while the current secret has this prefix.
     ForPrefix(String),
     /// Confirmed for any.
     Any,

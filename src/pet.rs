@@ -18,7 +18,7 @@ use std::str::FromStr;
 use crate::names::named;
 use blank::is_blank;
 
-/// An animal's ID, assigned on creation and never reused.
+/// An animal's ID, assigned on creation. Only an import that keeps IDs can use that of a removed animal again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PetId(pub i64);
 

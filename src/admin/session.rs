@@ -39,7 +39,7 @@ impl Sessions {
         }
     }
 
-    /// Begins a session. Returns the cookie that a browser stores, for HTTPS only if the client uses it.
+    /// Begins a session. Returns the cookie that a browser stores, with `Secure` if the client uses HTTPS.
     pub(super) fn begin(&self, now: Instant, https: bool) -> Result<HeaderValue, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;

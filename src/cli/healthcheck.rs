@@ -38,7 +38,7 @@ impl HealthcheckCommand {
         let default = || format!("http{s}://{}/readyz", reachable(self.listen));
         let url = self.url.unwrap_or_else(default);
         let invalid = || {
-            let problem = "healthcheck: the URL must be such as http://127.0.0.1:8080/readyz";
+            let problem = "healthcheck: invalid URL: use one such as http://127.0.0.1:8080/readyz";
             Failure::Usage(problem.into())
         };
         let uri: Uri = url.parse().map_err(|_| invalid())?;

@@ -82,7 +82,7 @@ fn is_bidi_control(character: char) -> bool {
     )
 }
 
-/// Prints what was read: as one line of JSON, or as `text`, in which names are escaped.
+/// Prints what was read: as one line of JSON, or as `text`, in which the caller has escaped names.
 pub(super) fn value(json: bool, json_value: &Value, text: &str) -> Outcome {
     bytes(&line(json, json_value, text))
 }

@@ -122,7 +122,8 @@ fn variable(option: &Arg, args: &[OsString]) -> Option<String> {
     std::env::var_os(name).map(|_| name.to_string_lossy().into_owned())
 }
 
-/// Whether an option is set by an environment variable that is not valid UTF-8. A path may be. The error of clap does not name it.
+/// Whether an option is set by an environment variable that is not valid UTF-8 and must be: a path need not. clap's error does not name
+/// the variable.
 fn is_set_without_utf8(option: &Arg) -> bool {
     let is_set = option.get_env().and_then(std::env::var_os).is_some();
     let parse = || {

@@ -78,7 +78,7 @@ struct Checks {
     is_shutting_down: bool,
     /// Whether the failure of each check has been logged.
     logged: [bool; Check::ALL.len()],
-    /// The time of the last check of the store whose previous check had failed: after an outage, its end.
+    /// The time of the last check of the store that followed a failed one: after an outage, its end.
     store_back_at: Option<Instant>,
 }
 

@@ -155,8 +155,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         } = self;
         let is_draining = context.progress.draining.get();
         if is_draining && deadlines.grace_ends.is_none() {
-            // What it has sent before does not count.
-            wire.has_received();
+            // Forgets what was received before the shutdown.
+            wire.take_received();
             deadlines.grace_ends = Some(Instant::now() + SHUTDOWN_GRACE);
         }
         if let State::Handshake(handshake) = state {
@@ -235,7 +235,7 @@ impl Deadlines<'_> {
             if now < deadline || wire.reads_enough(self.timeouts) {
                 continue;
             }
-            if self.grace_ends.is_none() || !wire.has_received() {
+            if self.grace_ends.is_none() || !wire.take_received() {
                 return Poll::Ready(());
             }
             // It may be reading its last response: what it sends after a close would reset the connection.

@@ -16,7 +16,7 @@ const BACKLOG: i32 = 1024;
 /// Files that are open besides connections: data, the log, connections to the admin listener, and those that are being rejected.
 const OTHER_FILES: u64 = 256;
 
-/// The same for each worker: its socket, its runtime, and its connections to the data and to Redis.
+/// The same for each worker: its socket, its runtime, and its connections to the database and to Redis.
 const FILES_PER_WORKER: u64 = 16;
 
 pub struct Listener {

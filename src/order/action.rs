@@ -35,7 +35,7 @@ pub(crate) struct ChangeSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PetChange {
     Status(PetStatus),
-    /// It is removed. Its orders stay, and its ID is never reused.
+    /// It is removed. Its orders stay, and no new animal gets its ID.
     Remove,
 }
 

@@ -77,7 +77,7 @@ impl Fields<'_> {
             .map(|raw| (raw.get(), serde_json::from_str(raw.get())))
         {
             None => Err("is missing: it must be a string".to_owned()),
-            // A string with half of a surrogate pair.
+            // A string with an unpaired surrogate.
             Some((raw, Err(_))) if raw.starts_with('"') => {
                 Err("must be valid Unicode text".to_owned())
             }
@@ -393,7 +393,7 @@ mod tests {
         );
         for name in [r"\ud800", r"\ud800\n", r"\ud800\u0041", r"\udc00"] {
             let body = format!(r#"{{"name":"a","categoryId":1,"{name}":1}}"#);
-            let start = "The body is not valid Unicode text: half of a surrogate pair in the name of a field at line 1, column ";
+            let start = "The body is not valid Unicode text: unpaired surrogate in the name of a field at line 1, column ";
             assert!(problem(&body).starts_with(start), "{}", problem(&body));
         }
     }

@@ -1,9 +1,10 @@
 //! Messages about malformed JSON. They contain one character of the text at most, because it may contain secrets.
 
-/// The reason if the name of a field has one half of a pair, which has no Unicode text, but is valid JSON. Other strings are not decoded.
-const HALF_OF_A_PAIR: &str = "half of a surrogate pair in the name of a field";
+/// The reason if the name of a field contains an unpaired surrogate: that is valid JSON, but not Unicode text. Other strings are not
+/// decoded.
+const UNPAIRED_SURROGATE: &str = "unpaired surrogate in the name of a field";
 
-/// What a text is not, with the reason and the position of the error.
+/// `not valid JSON` or `not valid Unicode text`, with the reason and the position.
 pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
     let (problem, at) = if text.starts_with('\u{feff}') {
         ("byte order mark".to_owned(), 0)
@@ -18,7 +19,7 @@ pub(super) fn problem(text: &str, error: &serde_json::Error) -> String {
         .rsplit('\n')
         .next()
         .map_or(0, |line| line.chars().count());
-    let wanted = match problem == HALF_OF_A_PAIR {
+    let wanted = match problem == UNPAIRED_SURROGATE {
         true => "Unicode text",
         false => "JSON",
     };
@@ -44,7 +45,7 @@ fn reason(text: &str, error: &serde_json::Error) -> (String, usize) {
     } else if message.starts_with("invalid escape") {
         "invalid escape".to_owned()
     } else if message.contains("surrogate") || message.contains("unexpected end of hex") {
-        HALF_OF_A_PAIR.to_owned()
+        UNPAIRED_SURROGATE.to_owned()
     } else if message.starts_with("invalid number") {
         "invalid number".to_owned()
     } else {

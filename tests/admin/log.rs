@@ -110,7 +110,7 @@ fn invalid_tokens_beyond_the_limit_are_not_logged_one_by_one() {
     let commands = Operator::new(PROGRAM);
     let mut server = commands.serve(&["--no-first-key", "--admin-token", TOKEN]);
     let wrong = Client::new(server.admin, Some("wrong".into()));
-    // More than in two minutes, because the second may begin meanwhile.
+    // More than the limit of two minutes: a new minute may begin meanwhile.
     let statuses: Vec<u16> = (0..150).map(|_| wrong.get("/metrics").status).collect();
     server.signal("TERM");
     assert_eq!(server.ends_within(Duration::from_secs(15)), Some(0));

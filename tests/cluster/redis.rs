@@ -209,7 +209,7 @@ impl Session {
     }
 }
 
-/// Kills the connection of one worker to Redis, which accepts no other until the session ends that. Returns the session.
+/// Kills one worker's connection to Redis, and makes Redis accept no new one until the returned session raises `maxclients`.
 fn kill_one_connection(cluster: &Cluster) -> Session {
     let clients = cluster.redis.cli(&["CLIENT", "LIST", "TYPE", "NORMAL"]);
     let is_worker = |line: &&str| line.contains("cmd=ping") || line.contains("cmd=evalsha");

@@ -112,7 +112,7 @@ fn the_requests_of_a_key_are_counted_on_after_a_lost_connection() {
         browser.text("#key-live").contains("200")
     });
     assert!(browser.text("#key-live").contains("404"));
-    // Another page of a key begins again.
+    // The page of another key counts from zero.
     dashboard.show("#keys/1");
     browser.wait_for("#key-title", "first");
     browser.wait_for("#key-live", "none yet");

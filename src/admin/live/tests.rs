@@ -33,7 +33,7 @@ async fn live(folder: &TempDir) -> Arc<Live> {
 }
 
 #[tokio::test]
-async fn a_page_that_lags_behind_begins_again() {
+async fn a_page_that_lags_behind_gets_everything_again() {
     let folder = TempDir::new().unwrap();
     let live = live(&folder).await;
     let stream = live.stream(VIEWER, None, None, || true).unwrap();

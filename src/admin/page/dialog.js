@@ -57,7 +57,7 @@ function ask({ title, body, submit, cancel = "Cancel", danger, act }) {
       }
       problem.textContent = failure.status ? failure.message : `${failure.message} Before you try again, see whether the change was made.`;
       keepFocus(focused);
-      // The rule depends on what has changed since the view was read.
+      // A rule forbids the change, perhaps because of one made since the view was read.
       if (failure.status === 409) load({ quiet: true });
     }
   };

@@ -187,7 +187,7 @@ function usageTable(usage) {
     element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)));
 }
 
-/** Returns what shows the counts of a new stream, added to those of the streams before it: a lost connection ends a stream. */
+/** Returns a handler that shows the counts of a new stream, added to those of earlier streams: a lost connection ends a stream. */
 function countKeyLive() {
   const before = { ...keyCounts };
   return (counts) => {

@@ -86,7 +86,8 @@ impl ExportCommand {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
-        // Readers of the file that it replaces may be other users. One that somebody creates meanwhile gives access to nobody.
+        // The new file gets the access of the one that it replaces, whose readers may be other users; but not that of a file that
+        // somebody creates meanwhile.
         let replaced = path.metadata().ok().filter(|_| self.force);
         let new = NewFile::create(path, overwrite)?;
         let failed = |error| Failure::from(NewFileError::Failed(path.clone(), error));

@@ -78,8 +78,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
         self.0.borrow().blocked.map(|(since, _)| since)
     }
 
-    /// Whether the client has sent something since the last check.
-    pub(super) fn has_received(&self) -> bool {
+    /// Whether the client has sent something since the last call.
+    pub(super) fn take_received(&self) -> bool {
         std::mem::take(&mut self.0.borrow_mut().has_received)
     }
 

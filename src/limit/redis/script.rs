@@ -82,7 +82,7 @@ impl Script {
         }
         let loaded = self.call("EVALSHA", self.script.get_hash(), request);
         match connection.query(&loaded).await {
-            // The first request to this Redis, which may have been restarted or replaced: with the source, it keeps the script.
+            // Redis does not have the script: it is new, or was restarted or replaced. `EVAL` sends the source, which Redis then caches.
             Err(error) if error.kind() == NO_SCRIPT => {
                 connection.query(&self.call("EVAL", DECIDE, request)).await
             }

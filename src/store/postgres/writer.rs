@@ -155,12 +155,12 @@ impl CreationLoop {
             Err(error) => {
                 self.state.failed.add(1);
                 // An outage or a lock ends for all writes at once.
-                let of_creations = matches!(
+                let needs_creation = matches!(
                     error,
                     PgError::DiskFull(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
                 );
                 let kind = "writes fail: see the log";
-                self.state.health.failed(&error, kind, of_creations);
+                self.state.health.failed(&error, kind, needs_creation);
                 let failure = StoreError::from(error);
                 for waiter in waiters {
                     waiter.reply.send(Err(failure.clone()));

@@ -213,8 +213,9 @@ impl WriteLoop {
                 };
                 self.state.failed.add(1);
                 // A lock ends for all writes at once.
-                let of_creations = of_creations && !is_busy(&error);
-                self.state.health.failed(&error, kind(&error), of_creations);
+                let needs_creation = of_creations && !is_busy(&error);
+                let kind = kind(&error);
+                self.state.health.failed(&error, kind, needs_creation);
                 // The writes still in the queue have waited for the same lock, so they fail, too: batch by batch, each would wait again,
                 // the last ones for very long. They are taken before the first reply, so that retries sent after it are not among them.
                 let waiting = match is_busy(&error) {

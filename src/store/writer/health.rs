@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::mutex::lock;
 
-/// How long no write must have failed until one of another table shows that all succeed: a lock may be on one table.
+/// How long no write must have failed before a successful write to another table ends a failure: a lock may be on one table only.
 const QUIET_TIME: Duration = Duration::from_secs(15);
 
 /// The outcome of the last transactions.
@@ -26,9 +26,9 @@ struct HealthState {
 
 struct WriteFailure {
     kind: &'static str,
-    /// Whether creations failed, and not because of a lock or an outage. Then only a creation shows that they no longer do: smaller
-    /// writes may succeed meanwhile.
-    of_creations: bool,
+    /// Whether only a successful creation ends it: creations failed, and not because of a lock or an outage. Smaller writes may succeed
+    /// meanwhile.
+    needs_creation: bool,
     at: Instant,
 }
 
@@ -36,7 +36,7 @@ impl WriteHealth {
     /// Records a committed transaction, with creations or without.
     pub(crate) fn succeeded(&self, of_creations: bool) {
         let failing = &mut lock(&self.0).failing;
-        failing.take_if(|failing| of_creations || !failing.of_creations);
+        failing.take_if(|failing| of_creations || !failing.needs_creation);
     }
 
     /// Records a write to another table, by others than the writer.
@@ -44,10 +44,10 @@ impl WriteHealth {
         self.end_after(QUIET_TIME);
     }
 
-    /// Ends a failure since which this time has passed, unless creations failed.
+    /// Ends a failure that has not recurred for this long, unless only a creation ends it.
     fn end_after(&self, quiet: Duration) {
         let failing = &mut lock(&self.0).failing;
-        failing.take_if(|failing| !failing.of_creations && failing.at.elapsed() >= quiet);
+        failing.take_if(|failing| !failing.needs_creation && failing.at.elapsed() >= quiet);
     }
 
     /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
@@ -55,7 +55,7 @@ impl WriteHealth {
         &self,
         error: &dyn std::fmt::Display,
         kind: &'static str,
-        of_creations: bool,
+        needs_creation: bool,
     ) {
         let mut state = lock(&self.0);
         let before = state.failing.take();
@@ -65,7 +65,7 @@ impl WriteHealth {
         state.failed += 1;
         state.failing = Some(WriteFailure {
             kind,
-            of_creations: of_creations || before.is_some_and(|it| it.of_creations),
+            needs_creation: needs_creation || before.is_some_and(|it| it.needs_creation),
             at: Instant::now(),
         });
     }
@@ -90,7 +90,8 @@ impl WriteHealth {
         }
     }
 
-    /// The kind of the current failure. A later transaction that is committed ends it; if creations failed, only one with creations does.
+    /// The kind of the current failure. A later commit ends it, or after [`QUIET_TIME`] a write to another table; if it needs a creation,
+    /// only a commit with creations does.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         lock(&self.0).failing.as_ref().map(|failing| failing.kind)
     }
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_to_another_table_ends_a_failure_after_some_time_unless_creations_failed() {
+    fn a_write_to_another_table_ends_a_failure_after_some_time_unless_it_needs_a_creation() {
         let health = WriteHealth::default();
         health.failed(&"no connection", "down", false);
         health.other_write_succeeded();
