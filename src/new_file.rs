@@ -5,7 +5,7 @@ mod access;
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -59,18 +59,25 @@ impl NewFile {
     /// Creates an empty file, which only its owner can read. A symbolic link stays: the file that it leads to is replaced.
     pub(crate) fn create(target: &Path, overwrite: Overwrite) -> Result<Self, NewFileError> {
         let failed = |error: io::Error| NewFileError::Failed(target.into(), error);
-        match target.metadata() {
+        let found = match target.metadata() {
             Ok(found) if !found.is_file() => return Err(NewFileError::NotAFile(target.into())),
             Ok(_) if overwrite == Overwrite::No => return Err(NewFileError::Exists(target.into())),
-            Err(error) if error.kind() == ErrorKind::NotFound && target.is_symlink() => {
-                return Err(NewFileError::Dangling(target.into()));
-            }
-            // The kernel does not follow a link that somebody else has put into a folder such as /tmp; nor may the next lines.
+            Ok(found) => Some((found.dev(), found.ino())),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
+            Err(_) if target.is_symlink() => return Err(NewFileError::Dangling(target.into())),
+            Err(_) => None,
+        };
         let real = match target.is_symlink() {
-            true => target.canonicalize().map_err(failed)?,
+            true => {
+                let real = target.canonicalize().map_err(failed)?;
+                let there = real.metadata().map_err(failed)?;
+                // In a folder such as /tmp, the kernel does not follow a link of another user, but `canonicalize` does. So the link must
+                // lead to the file that was found with the kernel.
+                if found != Some((there.dev(), there.ino())) {
+                    return Err(failed(io::Error::other("it was replaced by a link")));
+                }
+                real
+            }
             false => target.into(),
         };
         let target = &real;
@@ -287,7 +294,6 @@ pub(crate) fn folder(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
 
     use super::*;
 

@@ -42,14 +42,27 @@ fn described(error: &clap::Error, option: Option<&Arg>) -> String {
             .unwrap_or_default();
         return format!("missing subcommand: use {usage}");
     }
-    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
-        && !value.is_empty()
-        && (option.is_some_and(Arg::is_hide_env_values_set) || value.contains('@'))
+    // What may be secret is not cut out of clap's text: a search for it there could fail, because its white space may be different.
+    let is_unexpected = error.kind() == ErrorKind::UnknownArgument;
+    if is_unexpected && argument(error).is_some_and(has_user) {
+        return "unexpected argument (not shown)".to_owned();
+    }
+    if string(error, ContextKind::InvalidSubcommand).is_some_and(has_user) {
+        return "unrecognized subcommand (not shown)".to_owned();
+    }
+    let is_secret = |value: &&str| {
+        !value.is_empty() && (option.is_some_and(Arg::is_hide_env_values_set) || has_user(value))
+    };
+    if string(error, ContextKind::InvalidValue)
+        .filter(is_secret)
+        .is_some()
     {
-        // The value is not cut out of clap's text: a search for it there could fail, because its white space may be different.
         let argument = argument(error).unwrap_or_default();
-        let reason = error.source().map(|reason| format!(": {reason}"));
-        let reason = reason.unwrap_or_default();
+        let reason = match error.source() {
+            Some(reason) => format!(": {reason}"),
+            None if error.kind() == ErrorKind::TooManyValues => ": it takes no value".to_owned(),
+            None => format!(": use {}", possible_values(error)),
+        };
         return format!("invalid value (not shown) for '{argument}'{reason}");
     }
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -86,10 +99,19 @@ fn possible_values(error: &clap::Error) -> String {
 
 /// The argument of an error, as clap writes it: `--listen <IP:PORT>`.
 fn argument(error: &clap::Error) -> Option<&str> {
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(option)) => Some(option),
+    string(error, ContextKind::InvalidArg)
+}
+
+fn string(error: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
         _ => None,
     }
+}
+
+/// Whether a text may be a URL with a user, and so with a password.
+fn has_user(text: &str) -> bool {
+    text.contains('@')
 }
 
 /// The word that was probably meant.

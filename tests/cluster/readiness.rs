@@ -145,6 +145,16 @@ fn a_creation_that_failed_in_an_outage_leaves_nothing_degraded_though_none_follo
     client.create(&rex()).is_error(503, "unavailable");
     let writer = || client.get("/readyz?verbose").json()["checks"]["writer"].clone();
     cluster.proxy.restore();
+    // An outage in which connections are rejected.
+    let session = SqlClient::open(&cluster.postgres.url().parse().expect("a database"));
+    session.query("ALTER ROLE animals NOLOGIN");
+    session.query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
+    );
+    eventually(TIMEOUT, "a rejection", || {
+        client.create(&rex()).status == 500
+    });
+    session.query("ALTER ROLE animals LOGIN");
     eventually(TIMEOUT, "degraded", || writer() == "degraded");
     eventually(Duration::from_secs(25), "all is ready", || {
         writer() == "ready"

@@ -225,9 +225,23 @@ fn a_secret_in_the_wrong_place_of_a_command_is_not_printed_or_stored() {
         (["serve", "--cors-origin", "https://me:secretpw@h"], 2),
         (["healthcheck", "--", "http://me:secretpw@127.0.0.1:1/"], 1),
         (["healthcheck", "--", "me:secretpw@["], 2),
+        (["migrate", "--", "postgres://me:secretpw@h/db"], 2),
+        (["pets", "list", "http://me:secretpw@h"], 2),
+        (["keys", "http://me:secretpw@h", "1"], 2),
     ] {
         let line = run(folder.path(), &[], &args).fails_with(code);
         assert!(!line.contains("secretpw"), "{line}");
+    }
+    // The advice stays.
+    for (args, advice) in [
+        (
+            ["pets", "list", "--status=a@b"],
+            ": use available, pending or sold",
+        ),
+        (["serve", "--", "--no-first-key=a@b"], "unexpected argument"),
+    ] {
+        let line = run(folder.path(), &[], &args).fails_with(2);
+        assert!(line.contains(advice), "{line}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Group commit on one node: all waiting animals are created in one transaction, with one insert of many rows, and acknowledged
 //! when the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::time::Duration;
@@ -139,7 +140,9 @@ impl CreationLoop {
         waiters
             .iter_mut()
             .for_each(|waiter| waiter.reply.begin(creations.len()));
+        let has_begun = Cell::new(false);
         let creating = transact_within(REQUEST_TIMEOUT, &self.pool, async |transaction| {
+            has_begun.set(true);
             let claim = |index: usize| waiters.get(index).is_some_and(Waiter::claim);
             create(transaction, creations, claim).await
         });
@@ -154,11 +157,12 @@ impl CreationLoop {
             }
             Err(error) => {
                 self.state.failed.add(1);
-                // An outage or a lock ends for all writes at once.
-                let needs_creation = matches!(
+                // An outage, in which connections may be rejected, or a lock ends for all writes at once.
+                let is_of_creations = matches!(
                     error,
                     PgError::DiskFull(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
                 );
+                let needs_creation = has_begun.get() && is_of_creations;
                 let kind = "writes fail: see the log";
                 self.state.health.failed(&error, kind, needs_creation);
                 let failure = StoreError::from(error);
