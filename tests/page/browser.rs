@@ -26,6 +26,32 @@ pub(crate) const UP: &str = "\u{e013}";
 pub(crate) const DOWN: &str = "\u{e015}";
 pub(crate) const SPACE: &str = " ";
 
+/// Starts the driver. Returns it with its port, or nothing if it exits instead.
+fn start_driver() -> Option<(Child, u16)> {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("run this through ./test page, which installs chromedriver");
+    let lines = BufReader::new(driver.stdout.take().expect("a pipe"))
+        .lines()
+        .map_while(Result::ok);
+    let port = |line: String| {
+        line.strip_prefix("ChromeDriver was started successfully on port ")?
+            .strip_suffix('.')?
+            .parse()
+            .ok()
+    };
+    match lines.into_iter().find_map(port) {
+        Some(port) => Some((driver, port)),
+        None => {
+            driver.wait().expect("an end");
+            None
+        }
+    }
+}
+
 impl Browser {
     /// A new browser with an empty profile.
     pub(crate) fn start(folder: &Path) -> Self {
@@ -39,22 +65,9 @@ impl Browser {
     }
 
     fn start_with(folder: &Path, preferences: &Value) -> Self {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("run this through ./test page, which installs chromedriver");
-        let lines = BufReader::new(driver.stdout.take().expect("a pipe"))
-            .lines()
-            .map_while(Result::ok);
-        let port = |line: String| {
-            line.strip_prefix("ChromeDriver was started successfully on port ")?
-                .strip_suffix('.')?
-                .parse()
-                .ok()
-        };
-        let port: u16 = lines.into_iter().find_map(port).expect("a port");
+        // It exits if another process takes the port that it has chosen.
+        let started = (0..3).find_map(|_| start_driver());
+        let (driver, port) = started.expect("a port");
         let mut browser = Self {
             driver,
             address: ([127, 0, 0, 1], port).into(),
