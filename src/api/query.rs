@@ -100,19 +100,11 @@ mod tests {
 
     #[test]
     fn an_invalid_or_repeated_parameter_is_named_with_its_rule() {
+        let limit = "limit must be an integer from 1 to 100, without a sign or leading zeros.";
         for (query, message) in [
-            (
-                "limit=0",
-                "limit must be an integer from 1 to 100, without a sign or leading zeros.",
-            ),
-            (
-                "limit",
-                "limit must be an integer from 1 to 100, without a sign or leading zeros.",
-            ),
-            (
-                "limit=%35%",
-                "limit must be an integer from 1 to 100, without a sign or leading zeros.",
-            ),
+            ("limit=0", limit),
+            ("limit", limit),
+            ("limit=%35%", limit),
             (
                 "status=Sold",
                 "status must be one of available, pending, sold.",

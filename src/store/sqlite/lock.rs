@@ -103,7 +103,8 @@ impl FileLock {
 }
 
 /// Gives everyone who may write the database access to a lock file: they take the same lock, and a server reads from it whether an import
-/// is inserting its animals. Nobody else gets access: anyone who can read the lock file could take the lock, too, and keep servers from starting.
+/// is inserting its animals. Nobody else gets access: anyone who can read the lock file could take the lock, too, and keep servers from
+/// starting.
 fn set_access(file: &File, path: &Path, database: &Path) {
     let Ok(database) = std::fs::metadata(database) else {
         return give_to_owner_of_folder(path);

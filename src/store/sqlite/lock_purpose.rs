@@ -7,7 +7,8 @@ pub(crate) enum Purpose {
     Server,
     /// To copy the database, or to write a copy to it: it may take long, but ends by itself.
     Copy,
-    /// To create, migrate or replace the database, or to insert and commit the animals of an import: usually for a short time, so others wait for it.
+    /// To create, migrate or replace the database, or to insert and commit the animals of an import: usually for a short time, so others
+    /// wait for it.
     Command,
 }
 
