@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use crate::bench::Bench;
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::exchange::Response;
 use crate::process::Process;
 
@@ -17,7 +17,7 @@ pub(crate) fn hyper(bench: &Bench, response: &Response) -> Result<Process> {
     let folder = bench.folder()?;
     let file = folder.path().join("response");
     std::fs::write(&file, response.to_bytes())?;
-    let mut command = Place::Server.command(bench.program("bare_hyper"));
+    let mut command = Affinity::Server.command(bench.program("bare_hyper"));
     command.arg(file);
     Process::announced(command, |line| line.trim().parse().ok())
 }
@@ -36,13 +36,13 @@ pub(crate) fn nginx(
     let address = free_address()?;
     let file = folder.path().join("nginx.conf");
     std::fs::write(&file, configuration(response, address, tls)?)?;
-    let mut command = Place::Server.command(nginx_program(bench));
+    let mut command = Affinity::Server.command(nginx_program(bench));
     command
         .args(["-e", "stderr", "-p"])
         .arg(folder.path())
         .arg("-c")
         .arg(file);
-    Ok(Some((Process::told(command, address)?, folder)))
+    Ok(Some((Process::listening_on(command, address)?, folder)))
 }
 
 /// The version of nginx, if it is installed.

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::options::Pace;
+use crate::options::Scale;
 use crate::progress::Progress;
 
-/// The environment of all rows.
+/// The environment of all scenarios.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// The durations and sizes of this run.
-    pub(crate) pace: Pace,
+    pub(crate) scale: Scale,
     /// The progress bar.
     pub(crate) progress: Progress,
     programs: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(pace: Pace) -> Result<Self> {
+    pub(crate) fn new(scale: Scale) -> Result<Self> {
         let program = std::env::current_exe()?;
         let programs = program
             .parent()
@@ -30,7 +30,7 @@ impl Bench {
             .prefix("bench-")
             .tempdir_in(programs)?;
         Ok(Self {
-            pace,
+            scale,
             progress: Progress::new(),
             programs: programs.to_owned(),
             root,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rusqlite::Connection;
 
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::load::Round;
 
@@ -16,7 +16,7 @@ pub(crate) fn round(data: &Data, length: Duration) -> Result<Round> {
     file.pragma_update(None, "synchronous", "FULL")?;
     let mut insert =
         file.prepare("INSERT INTO pets (name, category_id, status) VALUES (?1, ?2, 'available')")?;
-    Place::Anywhere.enter()?;
+    Affinity::Anywhere.enter()?;
     let began = Instant::now();
     let mut rows = 0_u32;
     while began.elapsed() < length {
@@ -24,7 +24,7 @@ pub(crate) fn round(data: &Data, length: Duration) -> Result<Round> {
         rows += 1;
     }
     let rate = f64::from(rows) / began.elapsed().as_secs_f64();
-    Place::Load.enter()?;
+    Affinity::Load.enter()?;
     // The CPU time is that of this program, and is not compared.
     Ok(Round {
         rate,

@@ -1,13 +1,13 @@
-//! The contenders of a row and their rounds. Rounds alternate between contenders, so that all see the same machine.
+//! The contenders of a scenario and their rounds. Rounds alternate between contenders, so that all see the same machine.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::bench::Bench;
-use crate::cores::Place;
-use crate::figure::Figure;
+use crate::cores::Affinity;
 use crate::load::{self, Requests, Round};
+use crate::measurement::Measurement;
 use crate::process::Process;
 
 /// One server, or another program that is measured.
@@ -56,37 +56,41 @@ impl<'a> Contender<'a> {
         mut requests: Requests,
     ) -> Self {
         Self::new(name, move |length| {
-            Place::Anywhere.enter()?;
+            Affinity::Anywhere.enter()?;
             let round = load::round(server, &mut requests, length);
-            Place::Load.enter()?;
+            Affinity::Load.enter()?;
             round
         })
     }
 }
 
-/// Runs the rounds of one row.
+/// Runs the rounds of one scenario.
 pub(crate) fn compete(
     bench: &Bench,
-    row: &str,
+    scenario: &str,
     mut contenders: Vec<Contender<'_>>,
-) -> Result<Vec<Figure>> {
-    let pace = bench.pace;
-    let mut figures: Vec<Figure> = contenders
+) -> Result<Vec<Measurement>> {
+    let scale = bench.scale;
+    let mut measurements: Vec<Measurement> = contenders
         .iter()
-        .map(|contender| Figure::new(contender.name.clone()))
+        .map(|contender| Measurement::new(contender.name.clone()))
         .collect();
-    bench.progress.expect(contenders.len() * (pace.rounds + 1));
-    for round in 0..=pace.rounds {
-        for (contender, figure) in contenders.iter_mut().zip(&mut figures) {
-            bench.progress.show(row, &contender.name);
-            let length = if round == 0 { pace.warm_up } else { pace.round };
+    bench.progress.expect(contenders.len() * (scale.rounds + 1));
+    for round in 0..=scale.rounds {
+        for (contender, measurement) in contenders.iter_mut().zip(&mut measurements) {
+            bench.progress.show(scenario, &contender.name);
+            let length = if round == 0 {
+                scale.warm_up
+            } else {
+                scale.round
+            };
             let measured = (contender.measure)(length)
-                .with_context(|| format!("{row}: {}", contender.name))?;
+                .with_context(|| format!("{scenario}: {}", contender.name))?;
             if round > 0 {
-                figure.rounds.push(measured);
+                measurement.rounds.push(measured);
             }
             bench.progress.step();
         }
     }
-    Ok(figures)
+    Ok(measurements)
 }

@@ -11,7 +11,7 @@ static GIVEN: OnceLock<Vec<usize>> = OnceLock::new();
 
 /// The cores that a process runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Affinity {
     /// The core of the servers.
     Server,
     /// The core of the load generator.
@@ -21,7 +21,7 @@ pub(crate) enum Place {
 }
 
 /// Finds the available cores. Must be called before anything is pinned.
-pub(crate) fn look() -> Result<usize> {
+pub(crate) fn detect() -> Result<usize> {
     let set = sched_getaffinity(None)?;
     let given: Vec<usize> = (0..CpuSet::MAX_CPU)
         .filter(|cpu| set.is_set(*cpu))
@@ -33,7 +33,7 @@ pub(crate) fn look() -> Result<usize> {
     Ok(GIVEN.get_or_init(|| given).len())
 }
 
-impl Place {
+impl Affinity {
     fn cores(self) -> &'static [usize] {
         let given = GIVEN.get().map_or(&[][..], Vec::as_slice);
         match self {

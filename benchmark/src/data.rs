@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use animal_store::key::Secret;
@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
 use crate::bench::Bench;
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::process::Process;
 use crate::stop;
 
@@ -38,9 +38,14 @@ pub(crate) struct Data {
 impl Data {
     /// Creates a database with this number of animals and one key.
     pub(crate) fn new(bench: &Bench, animals: u32) -> Result<Self> {
+        Self::of(bench, &bench.program("animal-store"), animals)
+    }
+
+    /// The same, with another build of the program.
+    pub(crate) fn of(bench: &Bench, program: &Path, animals: u32) -> Result<Self> {
         let mut data = Self {
             folder: bench.folder()?,
-            program: bench.program("animal-store"),
+            program: std::path::absolute(program)?,
             animals,
             key: String::new(),
         };
@@ -133,7 +138,7 @@ impl Data {
     }
 
     /// Starts a server, with request logging on as by default.
-    pub(crate) fn serve(&self, place: Place, arguments: &[&str]) -> Result<Process> {
+    pub(crate) fn serve(&self, place: Affinity, arguments: &[&str]) -> Result<Process> {
         let mut command = place.command(&self.program);
         command
             .args(["serve", "--listen", "127.0.0.1:0"])

@@ -13,7 +13,7 @@ use crate::bench::Bench;
 const LOCK: &str = include_str!("../../Cargo.lock");
 
 /// How long CPU use is measured before the run.
-const LOOK: Duration = Duration::from_secs(1);
+const CPU_SAMPLE_TIME: Duration = Duration::from_secs(1);
 
 /// The machine and the versions.
 #[derive(Debug, Serialize)]
@@ -34,7 +34,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look(bench: &Bench, cores: usize) -> Self {
+    pub(crate) fn detect(bench: &Bench, cores: usize) -> Self {
         let kilobytes = field("/proc/meminfo", "MemTotal");
         let kilobytes = kilobytes.trim_end_matches(" kB").parse::<u64>();
         Self {
@@ -108,7 +108,7 @@ impl Ticks {
 /// The CPU use of other processes, measured for a moment.
 fn busy() -> Option<f64> {
     let before = Ticks::now()?;
-    std::thread::sleep(LOOK);
+    std::thread::sleep(CPU_SAMPLE_TIME);
     Some(Ticks::now()?.since(before).busy())
 }
 

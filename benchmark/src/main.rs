@@ -1,6 +1,6 @@
 //! `./bench`: measures the cost of requests, compared with baselines.
 //!
-//! `rows` are the measurements, `load` generates the load, `report` presents the results.
+//! `scenarios` are the measurements, `load` generates the load, `report` presents the results.
 
 mod baselines;
 mod bench;
@@ -9,15 +9,15 @@ mod contender;
 mod cores;
 mod data;
 mod exchange;
-mod figure;
 mod load;
 mod machine;
+mod measurement;
 mod options;
 mod process;
 mod progress;
 mod report;
 mod results;
-mod rows;
+mod scenarios;
 mod stop;
 
 use std::io::Write;
@@ -27,7 +27,7 @@ use anyhow::Result;
 use clap::Parser;
 
 use bench::Bench;
-use cores::Place;
+use cores::Affinity;
 use machine::{Machine, Ticks};
 use options::Options;
 
@@ -50,10 +50,10 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<()> {
     stop::listen()?;
-    let cores = cores::look()?;
-    Place::Load.enter()?;
-    let bench = Bench::new(options.pace())?;
-    let machine = Machine::look(&bench, cores);
+    let cores = cores::detect()?;
+    Affinity::Load.enter()?;
+    let bench = Bench::new(options.scale())?;
+    let machine = Machine::detect(&bench, cores);
     if machine.busy > QUIET {
         let busy = machine.busy * 100.0;
         eprintln!(
@@ -61,7 +61,7 @@ fn run(options: &Options) -> Result<()> {
         );
     }
     let begin = Ticks::now();
-    let results = rows::run(&bench, options, machine);
+    let results = scenarios::run(&bench, options, machine);
     let end = Ticks::now();
     bench.progress.finish();
     // Ctrl-C also stops the servers. Report the interruption, not the errors that follow from it.

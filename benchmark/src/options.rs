@@ -24,14 +24,17 @@ pub(crate) struct Options {
     /// Write the report even if this is not a full run
     #[arg(long)]
     pub(crate) write: bool,
-    /// Run only this row; can be repeated
+    /// Run only this scenario; can be repeated
     #[arg(long, value_name = "NAME")]
-    pub(crate) only: Vec<Row>,
+    pub(crate) only: Vec<Scenario>,
+    /// Only compare this build with another executable
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "alternatives", "write"])]
+    pub(crate) against: Option<PathBuf>,
 }
 
-/// The rows, in the order in which they run.
+/// The scenarios, in the order of `--help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Row {
+pub(crate) enum Scenario {
     /// A page of 20 animals, compared with the baselines
     List,
     /// One animal, compared with the baselines
@@ -41,8 +44,8 @@ pub(crate) enum Row {
     /// A page of 20 animals over HTTP/2 with 100 streams, compared with nginx
     Http2,
     /// A 401 and a 429, compared with a 200
-    #[value(alias = "401", alias = "429")]
-    Refusals,
+    #[value(alias = "401", alias = "429", alias = "refusals")]
+    Rejections,
     /// Creations, compared with one commit per row
     Post,
     /// Cost by number of animals: list, get, and a page by random cursor
@@ -63,24 +66,24 @@ pub(crate) enum Row {
 }
 
 impl Options {
-    /// Whether a row is selected.
-    pub(crate) fn wants(&self, row: Row) -> bool {
-        match (row, self.only.is_empty()) {
-            (Row::Alternatives, true) => self.alternatives,
-            (_, true) => true,
-            (_, false) => self.only.contains(&row),
+    /// Whether a scenario is selected.
+    pub(crate) fn wants(&self, scenario: Scenario) -> bool {
+        match (scenario, self.only.is_empty()) {
+            (Scenario::Alternatives, true) => self.alternatives,
+            (_, true) => self.against.is_none(),
+            (_, false) => self.only.contains(&scenario),
         }
     }
 
     /// Whether the report is written: a trial run must not replace the results of a full run.
     pub(crate) fn writes(&self) -> bool {
-        self.write || (!self.quick && self.only.is_empty())
+        self.write || (!self.quick && self.only.is_empty() && self.against.is_none())
     }
 
     /// The durations and sizes of this run.
-    pub(crate) fn pace(&self) -> Pace {
+    pub(crate) fn scale(&self) -> Scale {
         if self.quick {
-            Pace {
+            Scale {
                 rounds: 3,
                 round: Duration::from_millis(500),
                 warm_up: Duration::from_millis(200),
@@ -90,7 +93,7 @@ impl Options {
                 keys: 1_000,
             }
         } else {
-            Pace {
+            Scale {
                 // Many short rounds, so that all contenders see the same machine.
                 rounds: 15,
                 round: Duration::from_secs(1),
@@ -106,7 +109,7 @@ impl Options {
 
 /// Durations and sizes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Scale {
     /// Measured rounds per contender.
     pub(crate) rounds: usize,
     /// The length of a round.

@@ -31,7 +31,7 @@ impl Process {
         mut command: Command,
         address: impl Fn(&str) -> Option<SocketAddr>,
     ) -> Result<Self> {
-        let mut child = quiet(&mut command).stdout(Stdio::piped()).spawn()?;
+        let mut child = isolated(&mut command).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().context("no output")?;
         let found = read_address(output, address);
         // From here on, dropping it stops the process, also if no address was printed.
@@ -44,8 +44,8 @@ impl Process {
     }
 
     /// Starts a command that was given an address, and waits until it responds.
-    pub(crate) fn told(mut command: Command, address: SocketAddr) -> Result<Self> {
-        let child = quiet(&mut command).stdout(Stdio::null()).spawn()?;
+    pub(crate) fn listening_on(mut command: Command, address: SocketAddr) -> Result<Self> {
+        let child = isolated(&mut command).stdout(Stdio::null()).spawn()?;
         let mut process = Self { child, address };
         let began = Instant::now();
         while exchange::status_of(address, "/").is_err() {
@@ -108,8 +108,9 @@ impl Drop for Process {
     }
 }
 
-/// Discards the log: the cost of writing it is measured, the speed of a terminal is not.
-fn quiet(command: &mut Command) -> &mut Command {
+/// Discards the log, because the cost of writing it is measured and the speed of a terminal is not. Gives the server neither input nor
+/// settings of this process's environment.
+fn isolated(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
             command.env_remove(name);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The progress bar. Each row adds its steps.
+/// The progress bar. Each scenario adds its steps.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -24,8 +24,8 @@ impl Progress {
     }
 
     /// Shows the current step.
-    pub(crate) fn show(&self, row: &str, what: &str) {
-        self.0.set_message(format!("{row}: {what}"));
+    pub(crate) fn show(&self, scenario: &str, what: &str) {
+        self.0.set_message(format!("{scenario}: {what}"));
     }
 
     /// Marks one step as done.

@@ -1,9 +1,9 @@
-//! The results of a run, by row. Rows that did not run are absent.
+//! The results of a run, by scenario. Scenarios that did not run are absent.
 
 use serde::Serialize;
 
-use crate::figure::Figure;
 use crate::machine::Machine;
+use crate::measurement::Measurement;
 
 /// All results.
 #[derive(Debug, Serialize)]
@@ -14,7 +14,7 @@ pub(crate) struct Results {
     pub(crate) get: Option<Compared>,
     pub(crate) https: Option<Encrypted>,
     pub(crate) http2: Option<Encrypted>,
-    pub(crate) refusals: Option<Refusals>,
+    pub(crate) rejections: Option<Rejections>,
     pub(crate) post: Option<Post>,
     pub(crate) sizes: Vec<Size>,
     pub(crate) keys: Vec<Keys>,
@@ -23,61 +23,62 @@ pub(crate) struct Results {
     pub(crate) nodes: Option<Nodes>,
     pub(crate) tail: Vec<Tail>,
     pub(crate) alternatives: Vec<Alternative>,
+    pub(crate) builds: Vec<BuildComparison>,
 }
 
 /// The service compared with the baselines.
 #[derive(Debug, Serialize)]
 pub(crate) struct Compared {
-    pub(crate) ours: Figure,
-    pub(crate) hyper: Figure,
+    pub(crate) ours: Measurement,
+    pub(crate) hyper: Measurement,
     /// Absent if nginx is not installed.
-    pub(crate) nginx: Option<Figure>,
+    pub(crate) nginx: Option<Measurement>,
 }
 
 /// The service over TLS compared with nginx.
 #[derive(Debug, Serialize)]
 pub(crate) struct Encrypted {
-    pub(crate) ours: Figure,
+    pub(crate) ours: Measurement,
     /// Absent if nginx is not installed.
-    pub(crate) nginx: Option<Figure>,
+    pub(crate) nginx: Option<Measurement>,
 }
 
 /// Rejected requests compared with a success.
 #[derive(Debug, Serialize)]
-pub(crate) struct Refusals {
-    pub(crate) get: Figure,
-    pub(crate) unauthorized: Figure,
-    pub(crate) limited: Figure,
+pub(crate) struct Rejections {
+    pub(crate) get: Measurement,
+    pub(crate) unauthorized: Measurement,
+    pub(crate) limited: Measurement,
 }
 
 /// Creations.
 #[derive(Debug, Serialize)]
 pub(crate) struct Post {
     /// On one core, for the CPU time.
-    pub(crate) pinned: Figure,
+    pub(crate) pinned: Measurement,
     /// On all cores, for the rate.
-    pub(crate) free: Figure,
+    pub(crate) free: Measurement,
     /// One commit per row.
-    pub(crate) commits: Figure,
+    pub(crate) commits: Measurement,
     /// One cached animal, for comparison.
-    pub(crate) get: Figure,
+    pub(crate) get: Measurement,
 }
 
 /// Results for a number of animals.
 #[derive(Debug, Serialize)]
 pub(crate) struct Size {
     pub(crate) animals: u32,
-    pub(crate) list: Figure,
-    pub(crate) get: Figure,
-    pub(crate) page: Figure,
+    pub(crate) list: Measurement,
+    pub(crate) get: Measurement,
+    pub(crate) page: Measurement,
 }
 
 /// Results for a number of keys.
 #[derive(Debug, Serialize)]
 pub(crate) struct Keys {
     pub(crate) keys: usize,
-    pub(crate) list: Figure,
-    pub(crate) get: Figure,
+    pub(crate) list: Measurement,
+    pub(crate) get: Measurement,
 }
 
 /// Three nodes that share data and counters.
@@ -85,9 +86,9 @@ pub(crate) struct Keys {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Nodes {
     /// One node with the embedded database.
-    pub(crate) embedded: Figure,
+    pub(crate) embedded: Measurement,
     /// The CPU time is the sum of all three.
-    pub(crate) three: Figure,
+    pub(crate) three: Measurement,
     /// Calls to Redis per request.
     pub(crate) round_trips: f64,
     /// CPU time of Redis per call, in microseconds.
@@ -137,16 +138,23 @@ pub(crate) struct Tail {
     pub(crate) p999: f64,
 }
 
+/// One request, sent to this build and to another one.
+#[derive(Debug, Serialize)]
+pub(crate) struct BuildComparison {
+    pub(crate) ours: Measurement,
+    pub(crate) other: Measurement,
+}
+
 /// An alternative, or the reason why it could not be measured.
 #[derive(Debug, Serialize)]
 pub(crate) struct Alternative {
     pub(crate) name: String,
-    pub(crate) measured: Result<AlternativeFigures, String>,
+    pub(crate) measured: Result<AlternativeMeasurements, String>,
 }
 
-/// The figures of an alternative.
+/// The measurements of an alternative.
 #[derive(Debug, Serialize)]
-pub(crate) struct AlternativeFigures {
-    pub(crate) list: Figure,
-    pub(crate) get: Figure,
+pub(crate) struct AlternativeMeasurements {
+    pub(crate) list: Measurement,
+    pub(crate) get: Measurement,
 }

@@ -46,7 +46,7 @@ pub(super) fn table(results: &Results) -> Option<Table> {
             goals.push(Goal::at_most(what, ours.cpu_over(nginx), 1.15, "nginx"));
         }
     }
-    if let Some(row) = &results.refusals {
+    if let Some(row) = &results.rejections {
         for (what, refusal) in [("a 401", &row.unauthorized), ("a 429", &row.limited)] {
             goals.push(Goal::at_most(
                 what,

@@ -34,7 +34,7 @@ fn baselines(results: &Results) -> Option<Plot> {
             bars: [Some(&row.ours), Some(&row.hyper), row.nginx.as_ref()]
                 .into_iter()
                 .flatten()
-                .map(|figure| (figure.name.clone(), figure.cpu()))
+                .map(|measurement| (measurement.name.clone(), measurement.cpu()))
                 .collect(),
         })
         .collect();

@@ -2,10 +2,10 @@
 
 use super::Table;
 use super::number::{count, megabytes, micros, times, whole};
-use crate::figure::Figure;
+use crate::measurement::Measurement;
 use crate::results::{
-    Alternative, Compared, Encrypted, Import, Keys, Nodes, Post, Refusals, Results, Size, Start,
-    Tail,
+    Alternative, BuildComparison, Compared, Encrypted, Import, Keys, Nodes, Post, Rejections,
+    Results, Size, Start, Tail,
 };
 
 const REQUESTS: &str = "requests/s";
@@ -28,7 +28,7 @@ pub(super) fn all(results: &Results) -> Vec<Table> {
     if !over_tls.is_empty() {
         tables.push(encrypted(&over_tls));
     }
-    tables.extend(results.refusals.as_ref().map(refusals));
+    tables.extend(results.rejections.as_ref().map(rejections));
     tables.extend(results.post.as_ref().map(post));
     if !results.sizes.is_empty() {
         tables.push(sizes(&results.sizes));
@@ -47,12 +47,15 @@ pub(super) fn all(results: &Results) -> Vec<Table> {
     if !results.alternatives.is_empty() {
         tables.push(alternatives(&results.alternatives));
     }
+    if !results.builds.is_empty() {
+        tables.push(builds(&results.builds));
+    }
     tables
 }
 
-/// The cells that all figures have in common.
-fn cells(figure: &Figure) -> [String; 2] {
-    [whole(figure.rate()), micros(figure.cpu())]
+/// The cells that all measurements have in common.
+fn cells(measurement: &Measurement) -> [String; 2] {
+    [whole(measurement.rate()), micros(measurement.cpu())]
 }
 
 fn compared(rows: &[(&str, &Compared)]) -> Table {
@@ -65,13 +68,15 @@ fn compared(rows: &[(&str, &Compared)]) -> Table {
         rows: Vec::new(),
     };
     for (name, row) in rows {
-        for figure in [Some(&row.ours), Some(&row.hyper), row.nginx.as_ref()] {
-            let Some(figure) = figure else { continue };
-            let [rate, cpu] = cells(figure);
-            let ratio = times(row.ours.cpu_over(figure));
+        for measurement in [Some(&row.ours), Some(&row.hyper), row.nginx.as_ref()] {
+            let Some(measurement) = measurement else {
+                continue;
+            };
+            let [rate, cpu] = cells(measurement);
+            let ratio = times(row.ours.cpu_over(measurement));
             table.rows.push(vec![
                 (*name).to_owned(),
-                figure.name.clone(),
+                measurement.name.clone(),
                 rate,
                 cpu,
                 ratio,
@@ -86,10 +91,10 @@ fn compared(rows: &[(&str, &Compared)]) -> Table {
 }
 
 fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
-    let line = |name: &str, row: &Encrypted, figure: &Figure| {
-        let [rate, cpu] = cells(figure);
-        let ratio = times(row.ours.cpu_over(figure));
-        vec![name.to_owned(), figure.name.clone(), rate, cpu, ratio]
+    let line = |name: &str, row: &Encrypted, measurement: &Measurement| {
+        let [rate, cpu] = cells(measurement);
+        let ratio = times(row.ours.cpu_over(measurement));
+        vec![name.to_owned(), measurement.name.clone(), rate, cpu, ratio]
     };
     Table {
         title: "Over TLS",
@@ -101,21 +106,21 @@ fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
         rows: rows
             .iter()
             .flat_map(|(name, row)| {
-                let figures = [Some(&row.ours), row.nginx.as_ref()].into_iter().flatten();
-                figures.map(|figure| line(name, row, figure))
+                let measurements = [Some(&row.ours), row.nginx.as_ref()].into_iter().flatten();
+                measurements.map(|measurement| line(name, row, measurement))
             })
             .collect(),
     }
 }
 
-fn refusals(row: &Refusals) -> Table {
-    let line = |figure: &Figure| {
-        let [rate, cpu] = cells(figure);
+fn rejections(row: &Rejections) -> Table {
+    let line = |measurement: &Measurement| {
+        let [rate, cpu] = cells(measurement);
         vec![
-            figure.name.clone(),
+            measurement.name.clone(),
             rate,
             cpu,
-            times(figure.cpu_over(&row.get)),
+            times(measurement.cpu_over(&row.get)),
         ]
     };
     Table {
@@ -129,13 +134,13 @@ fn refusals(row: &Refusals) -> Table {
 }
 
 fn post(row: &Post) -> Table {
-    let line = |figure: &Figure| {
-        let [rate, cpu] = cells(figure);
-        let figures = [
-            times(figure.rate_over(&row.commits)),
-            times(figure.cpu_over(&row.get)),
+    let line = |measurement: &Measurement| {
+        let [rate, cpu] = cells(measurement);
+        let ratios = [
+            times(measurement.rate_over(&row.commits)),
+            times(measurement.cpu_over(&row.get)),
         ];
-        [vec![figure.name.clone(), rate, cpu], figures.to_vec()].concat()
+        [vec![measurement.name.clone(), rate, cpu], ratios.to_vec()].concat()
     };
     Table {
         title: "Creations",
@@ -166,7 +171,7 @@ fn sizes(rows: &[Size]) -> Table {
             .map(|row| {
                 let [rate, page] = cells(&row.page);
                 let ratio = times(row.page.cpu_over(&row.list));
-                let [list, get] = [&row.list, &row.get].map(|figure| micros(figure.cpu()));
+                let [list, get] = [&row.list, &row.get].map(|measurement| micros(measurement.cpu()));
                 vec![count(row.animals.into()), list, get, page, rate, ratio]
             })
             .collect(),
@@ -181,7 +186,8 @@ fn keys(rows: &[Keys]) -> Table {
         rows: rows
             .iter()
             .map(|row| {
-                let [list, get] = [&row.list, &row.get].map(|figure| micros(figure.cpu()));
+                let [list, get] =
+                    [&row.list, &row.get].map(|measurement| micros(measurement.cpu()));
                 vec![count(row.keys as u64), list, get]
             })
             .collect(),
@@ -189,10 +195,10 @@ fn keys(rows: &[Keys]) -> Table {
 }
 
 fn nodes(row: &Nodes) -> Table {
-    let line = |figure: &Figure| {
-        let [rate, cpu] = cells(figure);
-        let ratio = times(figure.cpu_over(&row.embedded));
-        vec![figure.name.clone(), rate, cpu, ratio]
+    let line = |measurement: &Measurement| {
+        let [rate, cpu] = cells(measurement);
+        let ratio = times(measurement.cpu_over(&row.embedded));
+        vec![measurement.name.clone(), rate, cpu, ratio]
     };
     Table {
         title: "Several nodes",
@@ -275,9 +281,9 @@ fn tail(rows: &[Tail]) -> Table {
             .iter()
             .map(|row| {
                 let names = [row.row.clone(), row.name.clone()];
-                let figures = [row.p50, row.p99, row.p999].map(micros);
+                let percentiles = [row.p50, row.p99, row.p999].map(micros);
                 let rate = [whole(row.requests_per_second)];
-                [names.to_vec(), rate.to_vec(), figures.to_vec()].concat()
+                [names.to_vec(), rate.to_vec(), percentiles.to_vec()].concat()
             })
             .collect(),
     }
@@ -289,16 +295,16 @@ fn alternatives(rows: &[Alternative]) -> Table {
         Err(why) => [&row.name, why.as_str(), "", "", "", "", ""]
             .map(str::to_owned)
             .to_vec(),
-        Ok(figures) => {
-            let ratio = |figure: &Figure, ours: Option<&Figure>| {
-                ours.map_or_else(String::new, |ours| times(figure.cpu_over(ours)))
+        Ok(measurements) => {
+            let ratio = |measurement: &Measurement, ours: Option<&Measurement>| {
+                ours.map_or_else(String::new, |ours| times(measurement.cpu_over(ours)))
             };
             [
                 &[row.name.clone()][..],
-                &cells(&figures.list),
-                &[ratio(&figures.list, ours.map(|ours| &ours.list))],
-                &cells(&figures.get),
-                &[ratio(&figures.get, ours.map(|ours| &ours.get))],
+                &cells(&measurements.list),
+                &[ratio(&measurements.list, ours.map(|ours| &ours.list))],
+                &cells(&measurements.get),
+                &[ratio(&measurements.get, ours.map(|ours| &ours.get))],
             ]
             .concat()
         }
@@ -316,6 +322,28 @@ fn alternatives(rows: &[Alternative]) -> Table {
             "get/s",
             "CPU per request",
             "relative to animal-store",
+        ],
+        rows: rows.iter().map(line).collect(),
+    }
+}
+
+fn builds(rows: &[BuildComparison]) -> Table {
+    let line = |BuildComparison { ours, other }: &BuildComparison| {
+        vec![
+            ours.name.clone(),
+            micros(ours.cpu()),
+            micros(other.cpu()),
+            times(ours.cpu_over(other)),
+        ]
+    };
+    Table {
+        title: "Compared with another build",
+        note: String::new(),
+        head: vec![
+            "row",
+            CPU,
+            "CPU per request, other build",
+            "this build / other",
         ],
         rows: rows.iter().map(line).collect(),
     }

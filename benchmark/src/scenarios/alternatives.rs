@@ -12,11 +12,11 @@ use super::{FEW, GET, LIST};
 use crate::baselines::free_address;
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::load::{self, Requests};
 use crate::process::Process;
-use crate::results::{Alternative, AlternativeFigures};
+use crate::results::{Alternative, AlternativeMeasurements};
 
 /// An alternative: how to start it, and its paths.
 struct Kind {
@@ -29,7 +29,7 @@ struct Kind {
 const KINDS: [Kind; 5] = [
     Kind {
         name: "animal-store",
-        start: |setup| setup.data.serve(Place::Server, &[]),
+        start: |setup| setup.data.serve(Affinity::Server, &[]),
         list: LIST,
         get: GET,
     },
@@ -72,13 +72,13 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Alternative>> {
             contenders.push(Contender::pinned(name, server, requests));
         }
     }
-    let mut figures = compete(bench, "alternatives", contenders)?.into_iter();
+    let mut measurements = compete(bench, "alternatives", contenders)?.into_iter();
     let mut alternatives = Vec::new();
     for (kind, server) in &started {
         let measured = match server {
             Ok(_) => {
-                let [list, get] = super::take(figures.by_ref().take(2).collect())?;
-                Ok(AlternativeFigures { list, get })
+                let [list, get] = super::take(measurements.by_ref().take(2).collect())?;
+                Ok(AlternativeMeasurements { list, get })
             }
             Err(why) => Err(why.to_string()),
         };
@@ -133,7 +133,7 @@ impl<'a> Setup<'a> {
         let server = (kind.start)(self)?;
         for path in [kind.list, kind.get] {
             let mut requests = Requests::get(path, &self.data.key);
-            load::round(&server, &mut requests, self.bench.pace.warm_up)?;
+            load::round(&server, &mut requests, self.bench.scale.warm_up)?;
         }
         Ok(server)
     }
@@ -148,14 +148,14 @@ impl<'a> Setup<'a> {
     /// Starts an installed Node.js program with a file.
     fn node(&self, program: &str, arguments: &[&str], file: &str) -> Result<Process> {
         let address = free_address()?;
-        let mut command = Place::Server.command(self.installed(program)?);
+        let mut command = Affinity::Server.command(self.installed(program)?);
         command
             .args(arguments)
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .arg(self.folder.path().join(file))
             .current_dir(self.folder.path())
             .env("NODE_ENV", "production");
-        Process::told(command, address)
+        Process::listening_on(command, address)
     }
 }
 
@@ -163,19 +163,19 @@ fn fastify(setup: &Setup<'_>) -> Result<Process> {
     let folder = setup.installed("bench-node/fastify")?;
     setup.installed("bench-node/fastify/installed.json")?;
     let address = free_address()?;
-    let mut command = Place::Server.command("node");
+    let mut command = Affinity::Server.command("node");
     command
         .arg(setup.programs.join("fastify/server.mjs"))
         .current_dir(folder)
         .env("NODE_ENV", "production")
         .env("PORT", address.port().to_string())
         .env("PETS", setup.data.file());
-    Process::told(command, address)
+    Process::listening_on(command, address)
 }
 
 fn fastapi(setup: &Setup<'_>) -> Result<Process> {
     let address = free_address()?;
-    let mut command = Place::Server.command(setup.installed("bench-python/bin/uvicorn")?);
+    let mut command = Affinity::Server.command(setup.installed("bench-python/bin/uvicorn")?);
     command
         .args(["app:app", "--no-access-log", "--log-level", "warning"])
         .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
@@ -184,7 +184,7 @@ fn fastapi(setup: &Setup<'_>) -> Result<Process> {
         .current_dir(setup.folder.path())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("PETS", setup.data.file());
-    Process::told(command, address)
+    Process::listening_on(command, address)
 }
 
 fn json_server(setup: &Setup<'_>) -> Result<Process> {

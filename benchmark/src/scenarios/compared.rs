@@ -6,15 +6,15 @@ use super::FEW;
 use crate::baselines;
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::exchange::Response;
 use crate::load::Requests;
 use crate::results::Compared;
 
-pub(super) fn run(bench: &Bench, row: &str, path: &str) -> Result<Compared> {
+pub(super) fn run(bench: &Bench, scenario: &str, path: &str) -> Result<Compared> {
     let data = Data::new(bench, FEW)?;
-    let ours = data.serve(Place::Server, &[])?;
+    let ours = data.serve(Affinity::Server, &[])?;
     let authorization = format!("Authorization: Bearer {}\r\n", data.key);
     let response = Response::to_get(ours.address, path, &authorization)?;
     ensure!(
@@ -50,8 +50,8 @@ pub(super) fn run(bench: &Bench, row: &str, path: &str) -> Result<Compared> {
     if let Some((nginx, _)) = &nginx {
         contenders.push(Contender::pinned("nginx", nginx, requests));
     }
-    let mut figures = compete(bench, row, contenders)?;
-    let nginx = (figures.len() > 2).then(|| figures.remove(2));
-    let [ours, hyper] = super::take(figures)?;
+    let mut measurements = compete(bench, scenario, contenders)?;
+    let nginx = (measurements.len() > 2).then(|| measurements.remove(2));
+    let [ours, hyper] = super::take(measurements)?;
     Ok(Compared { ours, hyper, nginx })
 }

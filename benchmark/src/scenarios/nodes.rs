@@ -9,7 +9,7 @@ use harness::{Postgres, Redis};
 use super::{FEW, LIST};
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::{Data, UNLIMITED, api_address};
 use crate::load::Requests;
 use crate::process::Process;
@@ -24,7 +24,7 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
         return Ok(None);
     }
     let data = Data::new(bench, FEW)?;
-    let embedded = data.serve(Place::Server, &[])?;
+    let embedded = data.serve(Affinity::Server, &[])?;
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let (database, redis_url) = (postgres.url(), redis.url());
     let program = bench.program("animal-store");
@@ -38,7 +38,7 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
     );
     let nodes = (0..NODES)
         .map(|_| {
-            let mut command = Place::Server.command(&program);
+            let mut command = Affinity::Server.command(&program);
             command
                 .args(["serve", "--listen", "127.0.0.1:0"])
                 .args(["--admin-listen", "127.0.0.1:0"])
@@ -47,7 +47,7 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
         })
         .collect::<Result<Vec<_>>>()?;
 
-    let figures = compete(
+    let measurements = compete(
         bench,
         "nodes",
         vec![
@@ -55,7 +55,7 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
             Contender::several("three nodes", &nodes, Requests::get(LIST, &key)),
         ],
     )?;
-    let [embedded, three] = super::take(figures)?;
+    let [embedded, three] = super::take(measurements)?;
     let calls = calls(&redis);
     Ok(Some(Nodes {
         embedded,
@@ -75,7 +75,7 @@ fn calls(redis: &Redis) -> f64 {
     stats.lines().filter_map(calls).sum()
 }
 
-/// The number of admitted requests. The key of this row has the ID 1, and the count of the day is the fourth number in the value
+/// The number of admitted requests. The key of this scenario has the ID 1, and the count of the day is the fourth number in the value
 /// that `limit/decide.lua` stores.
 fn admitted(redis: &Redis) -> Result<f64> {
     let used = "return (select(4, struct.unpack('>i8i8i8i8', redis.call('GET', KEYS[1]))))";

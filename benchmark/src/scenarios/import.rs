@@ -12,7 +12,7 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use crate::bench::Bench;
-use crate::figure::median;
+use crate::measurement::median;
 use crate::results::Import;
 use crate::stop;
 
@@ -24,7 +24,7 @@ const ROUNDS: usize = 3;
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Import>> {
     let animals = bench
-        .pace
+        .scale
         .sizes
         .iter()
         .copied()

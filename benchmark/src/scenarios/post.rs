@@ -6,7 +6,7 @@ use super::{FEW, GET};
 use crate::bench::Bench;
 use crate::commits;
 use crate::contender::{Contender, compete};
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::load::Requests;
 use crate::results::Post;
@@ -17,11 +17,11 @@ pub(super) fn run(bench: &Bench) -> Result<Post> {
     let bare = Data::new(bench, FEW)?;
     let read = Data::new(bench, FEW)?;
 
-    let pinned = one_core.serve(Place::Server, &[])?;
-    let free = every_core.serve(Place::Anywhere, &[])?;
-    let reading = read.serve(Place::Server, &[])?;
+    let pinned = one_core.serve(Affinity::Server, &[])?;
+    let free = every_core.serve(Affinity::Anywhere, &[])?;
+    let reading = read.serve(Affinity::Server, &[])?;
 
-    let figures = compete(
+    let measurements = compete(
         bench,
         "post",
         vec![
@@ -39,7 +39,7 @@ pub(super) fn run(bench: &Bench) -> Result<Post> {
             Contender::pinned("get", &reading, Requests::get(GET, &read.key)),
         ],
     )?;
-    let [pinned, free, commits, get] = super::take(figures)?;
+    let [pinned, free, commits, get] = super::take(measurements)?;
     Ok(Post {
         pinned,
         free,

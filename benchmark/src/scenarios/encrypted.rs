@@ -7,7 +7,7 @@ use super::{FEW, LIST};
 use crate::baselines;
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::exchange::Response;
 use crate::load::{self, Requests};
@@ -21,11 +21,11 @@ pub(super) enum Protocol {
     Http2,
 }
 
-pub(super) fn run(bench: &Bench, row: &str, protocol: Protocol) -> Result<Encrypted> {
+pub(super) fn run(bench: &Bench, scenario: &str, protocol: Protocol) -> Result<Encrypted> {
     let data = Data::new(bench, FEW)?;
     let authorization = format!("Authorization: Bearer {}\r\n", data.key);
     let response = {
-        let plain = data.serve(Place::Server, &[])?;
+        let plain = data.serve(Affinity::Server, &[])?;
         Response::to_get(plain.address, LIST, &authorization)?
     };
     let certificate = Certificate::new();
@@ -34,7 +34,7 @@ pub(super) fn run(bench: &Bench, row: &str, protocol: Protocol) -> Result<Encryp
     let path = |file: &std::path::Path| file.to_str().map(str::to_owned).context("a path");
     let files = [path(&cert)?, path(&key)?];
     let ours = data.serve(
-        Place::Server,
+        Affinity::Server,
         &["--tls-cert", &files[0], "--tls-key", &files[1]],
     )?;
     let nginx = baselines::nginx(bench, &response, Some((&cert, &key)))?;
@@ -47,9 +47,9 @@ pub(super) fn run(bench: &Bench, row: &str, protocol: Protocol) -> Result<Encryp
     if let Some((nginx, _)) = &nginx {
         contenders.push(contender("nginx", nginx, protocol, &tls, &data.key));
     }
-    let mut figures = compete(bench, row, contenders)?;
-    let nginx = (figures.len() > 1).then(|| figures.remove(1));
-    let [ours] = super::take(figures)?;
+    let mut measurements = compete(bench, scenario, contenders)?;
+    let nginx = (measurements.len() > 1).then(|| measurements.remove(1));
+    let [ours] = super::take(measurements)?;
     Ok(Encrypted { ours, nginx })
 }
 

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{FEW, GET, LIST};
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::load::Requests;
 use crate::process::Process;
@@ -14,12 +14,12 @@ use crate::results::{Keys, Size};
 /// Measures each number of animals. Also returns the largest database.
 pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
     let mut data = Vec::new();
-    for animals in bench.pace.sizes {
+    for animals in bench.scale.sizes {
         data.push(Data::new(bench, *animals)?);
     }
     let servers: Vec<Process> = data
         .iter()
-        .map(|data| data.serve(Place::Server, &[]))
+        .map(|data| data.serve(Affinity::Server, &[]))
         .collect::<Result<_>>()?;
     let mut contenders = Vec::new();
     for (data, server) in data.iter().zip(&servers) {
@@ -31,10 +31,10 @@ pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
             Contender::pinned(name("page"), server, Requests::random_pages(*animals, key)),
         ]);
     }
-    let mut figures = compete(bench, "sizes", contenders)?.into_iter();
+    let mut measurements = compete(bench, "sizes", contenders)?.into_iter();
     let mut sizes = Vec::new();
     for data in &data {
-        let [list, get, page] = super::take(figures.by_ref().take(3).collect())?;
+        let [list, get, page] = super::take(measurements.by_ref().take(3).collect())?;
         sizes.push(Size {
             animals: data.animals,
             list,
@@ -50,12 +50,12 @@ pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
 pub(super) fn keys(bench: &Bench) -> Result<Vec<Keys>> {
     let one = Data::new(bench, FEW)?;
     let many = Data::new(bench, FEW)?;
-    let secrets = many.add_keys(bench.pace.keys - 1)?;
+    let secrets = many.add_keys(bench.scale.keys - 1)?;
     let (with_one, with_many) = (
-        one.serve(Place::Server, &[])?,
-        many.serve(Place::Server, &[])?,
+        one.serve(Affinity::Server, &[])?,
+        many.serve(Affinity::Server, &[])?,
     );
-    let figures = compete(
+    let measurements = compete(
         bench,
         "keys",
         vec![
@@ -73,7 +73,7 @@ pub(super) fn keys(bench: &Bench) -> Result<Vec<Keys>> {
             ),
         ],
     )?;
-    let [list_one, get_one, list_many, get_many] = super::take(figures)?;
+    let [list_one, get_one, list_many, get_many] = super::take(measurements)?;
     Ok(vec![
         Keys {
             keys: 1,
@@ -81,7 +81,7 @@ pub(super) fn keys(bench: &Bench) -> Result<Vec<Keys>> {
             get: get_one,
         },
         Keys {
-            keys: bench.pace.keys,
+            keys: bench.scale.keys,
             list: list_many,
             get: get_many,
         },

@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 use super::{FEW, LIST};
 use crate::baselines;
 use crate::bench::Bench;
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::exchange::Response;
-use crate::figure::median;
 use crate::load::{self, Requests};
+use crate::measurement::median;
 use crate::process::Process;
 use crate::results::Tail;
 
@@ -20,7 +20,7 @@ const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     let data = Data::new(bench, FEW)?;
-    let ours = data.serve(Place::Server, &[])?;
+    let ours = data.serve(Affinity::Server, &[])?;
 
     let list = Requests::get(LIST, &data.key);
     let half = peak(bench, &ours, &list)? / 2.0;
@@ -41,8 +41,8 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
 /// The peak rate in requests per second.
 fn peak(bench: &Bench, server: &Process, requests: &Requests) -> Result<f64> {
     bench.progress.show("tail", "peak rate");
-    load::round(server, &mut requests.clone(), bench.pace.warm_up)?;
-    Ok(load::round(server, &mut requests.clone(), bench.pace.round)?.rate)
+    load::round(server, &mut requests.clone(), bench.scale.warm_up)?;
+    Ok(load::round(server, &mut requests.clone(), bench.scale.round)?.rate)
 }
 
 /// Alternating rounds of all servers, and the medians of each: a single disturbance of the machine would decide the 99th percentile
@@ -54,13 +54,13 @@ fn row(
     requests: &Requests,
     rate: f64,
 ) -> Result<Vec<Tail>> {
-    let rounds = bench.pace.rounds;
+    let rounds = bench.scale.rounds;
     bench.progress.expect(servers.len() * rounds);
     let mut measured = vec![Vec::new(); servers.len()];
     for _ in 0..rounds {
         for ((name, server), percentiles) in servers.iter().zip(&mut measured) {
             bench.progress.show("tail", &format!("{row}, {name}"));
-            let times = load::scheduled(server, &mut requests.clone(), rate, bench.pace.tail)
+            let times = load::scheduled(server, &mut requests.clone(), rate, bench.scale.tail)
                 .with_context(|| format!("tail: {row}, {name}"))?;
             percentiles.push(PERCENTILES.map(|part| percentile(&times, part)));
             bench.progress.step();

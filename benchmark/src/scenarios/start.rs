@@ -6,11 +6,11 @@ use anyhow::{Result, ensure};
 
 use super::{GET, LIST};
 use crate::bench::Bench;
-use crate::cores::Place;
+use crate::cores::Affinity;
 use crate::data::Data;
 use crate::exchange;
-use crate::figure::median;
 use crate::load::{self, Requests};
+use crate::measurement::median;
 use crate::results::Start;
 use crate::stop;
 
@@ -19,15 +19,15 @@ const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
     bench.progress.show("start", "keys");
-    let secrets = data.add_keys(bench.pace.keys - 1)?;
-    bench.progress.expect(bench.pace.starts);
+    let secrets = data.add_keys(bench.scale.keys - 1)?;
+    bench.progress.expect(bench.scale.starts);
 
     let mut times = Vec::new();
-    for _ in 0..bench.pace.starts {
+    for _ in 0..bench.scale.starts {
         stop::check()?;
         bench.progress.show("start", "to ready");
         let began = Instant::now();
-        let server = data.serve(Place::Anywhere, &[])?;
+        let server = data.serve(Affinity::Anywhere, &[])?;
         while exchange::status_of(server.address, "/readyz")? != 200 {
             ensure!(
                 began.elapsed() < Duration::from_secs(60),
@@ -40,7 +40,7 @@ pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
     }
 
     bench.progress.show("start", "memory");
-    let server = data.serve(Place::Server, &[])?;
+    let server = data.serve(Affinity::Server, &[])?;
     std::thread::sleep(IDLE);
     let memory_at_rest = server.memory("VmRSS")?;
     for mut requests in [
@@ -49,11 +49,11 @@ pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
         Requests::random_pages(data.animals, &data.key),
         Requests::creations(&data.key),
     ] {
-        load::round(&server, &mut requests, bench.pace.round)?;
+        load::round(&server, &mut requests, bench.scale.round)?;
     }
     Ok(Start {
         animals: data.animals,
-        keys: bench.pace.keys,
+        keys: bench.scale.keys,
         milliseconds: median(times.into_iter()),
         memory_at_rest,
         memory_under_load: server.memory("VmHWM")?,

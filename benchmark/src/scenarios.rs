@@ -1,13 +1,14 @@
-//! The rows of the benchmark, one file each. A row starts its servers, measures, and cleans up.
+//! The scenarios of the benchmark, one file each. A scenario starts its servers, measures, and cleans up.
 
 mod alternatives;
+mod builds;
 mod compared;
 mod encrypted;
 mod growth;
 mod import;
 mod nodes;
 mod post;
-mod refusals;
+mod rejections;
 mod start;
 mod tail;
 
@@ -15,9 +16,9 @@ use anyhow::{Context, Result};
 
 use crate::bench::Bench;
 use crate::data::Data;
-use crate::figure::Figure;
 use crate::machine::Machine;
-use crate::options::{Options, Row};
+use crate::measurement::Measurement;
+use crate::options::{Options, Scenario};
 use crate::results::Results;
 use encrypted::Protocol;
 
@@ -28,16 +29,16 @@ const GET: &str = "/v1/pets/1";
 /// The number of animals where it does not matter.
 const FEW: u32 = 10_000;
 
-/// Runs the selected rows.
+/// Runs the selected scenarios.
 pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<Results> {
-    let wants = |row| options.wants(row);
+    let wants = |scenario| options.wants(scenario);
     let mut results = Results {
         machine,
         list: None,
         get: None,
         https: None,
         http2: None,
-        refusals: None,
+        rejections: None,
         post: None,
         sizes: Vec::new(),
         keys: Vec::new(),
@@ -46,58 +47,62 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
         nodes: None,
         tail: Vec::new(),
         alternatives: Vec::new(),
+        builds: Vec::new(),
     };
-    if wants(Row::List) {
+    if let Some(other) = &options.against {
+        results.builds = builds::run(bench, other)?;
+    }
+    if wants(Scenario::List) {
         results.list = Some(compared::run(bench, "list", LIST)?);
     }
-    if wants(Row::Get) {
+    if wants(Scenario::Get) {
         results.get = Some(compared::run(bench, "get", GET)?);
     }
-    if wants(Row::Https) {
+    if wants(Scenario::Https) {
         results.https = Some(encrypted::run(bench, "https", Protocol::Http1)?);
     }
-    if wants(Row::Http2) {
+    if wants(Scenario::Http2) {
         results.http2 = Some(encrypted::run(bench, "http2", Protocol::Http2)?);
     }
-    if wants(Row::Refusals) {
-        results.refusals = Some(refusals::run(bench)?);
+    if wants(Scenario::Rejections) {
+        results.rejections = Some(rejections::run(bench)?);
     }
-    if wants(Row::Post) {
+    if wants(Scenario::Post) {
         results.post = Some(post::run(bench)?);
     }
-    if wants(Row::Tail) {
+    if wants(Scenario::Tail) {
         results.tail = tail::run(bench)?;
     }
-    if wants(Row::Keys) {
+    if wants(Scenario::Keys) {
         results.keys = growth::keys(bench)?;
     }
-    if wants(Row::Nodes) {
+    if wants(Scenario::Nodes) {
         results.nodes = nodes::run(bench)?;
     }
-    if wants(Row::Alternatives) {
+    if wants(Scenario::Alternatives) {
         results.alternatives = alternatives::run(bench)?;
     }
-    if wants(Row::Import) {
+    if wants(Scenario::Import) {
         results.imports = import::run(bench)?;
     }
-    // Filling the largest database takes long, so both rows share it.
+    // Filling the largest database takes long, so both scenarios share it.
     let mut largest = None;
-    if wants(Row::Sizes) {
+    if wants(Scenario::Sizes) {
         let (sizes, data) = growth::sizes(bench)?;
         results.sizes = sizes;
         largest = data;
     }
-    if wants(Row::Start) {
-        let most = bench.pace.sizes.last().copied().unwrap_or(FEW);
+    if wants(Scenario::Start) {
+        let most = bench.scale.sizes.last().copied().unwrap_or(FEW);
         let data = largest.map_or_else(|| Data::new(bench, most), Ok)?;
         results.start = Some(start::run(bench, &data)?);
     }
     Ok(results)
 }
 
-/// The figures of a row, in the order of its contenders.
-fn take<const N: usize>(figures: Vec<Figure>) -> Result<[Figure; N]> {
-    <[Figure; N]>::try_from(figures)
+/// The measurements of a scenario, in the order of its contenders.
+fn take<const N: usize>(measurements: Vec<Measurement>) -> Result<[Measurement; N]> {
+    <[Measurement; N]>::try_from(measurements)
         .ok()
-        .context("a figure is missing")
+        .context("a measurement is missing")
 }

@@ -5,16 +5,16 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use crate::load::Round;
 
-/// The rounds of one contender in one row.
+/// The rounds of one contender in one scenario.
 #[derive(Clone, Debug)]
-pub(crate) struct Figure {
+pub(crate) struct Measurement {
     /// The name of the contender.
     pub(crate) name: String,
     /// Its rounds, in the order in which they ran.
     pub(crate) rounds: Vec<Round>,
 }
 
-impl Figure {
+impl Measurement {
     pub(crate) fn new(name: String) -> Self {
         Self {
             name,
@@ -46,14 +46,14 @@ impl Figure {
     }
 }
 
-impl Serialize for Figure {
+impl Serialize for Measurement {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut figure = serializer.serialize_struct("Figure", 4)?;
-        figure.serialize_field("name", &self.name)?;
-        figure.serialize_field("requestsPerSecond", &self.rate())?;
-        figure.serialize_field("cpuMicroseconds", &self.cpu())?;
-        figure.serialize_field("rounds", &self.rounds)?;
-        figure.end()
+        let mut measurement = serializer.serialize_struct("Measurement", 4)?;
+        measurement.serialize_field("name", &self.name)?;
+        measurement.serialize_field("requestsPerSecond", &self.rate())?;
+        measurement.serialize_field("cpuMicroseconds", &self.cpu())?;
+        measurement.serialize_field("rounds", &self.rounds)?;
+        measurement.end()
     }
 }
 
@@ -80,13 +80,13 @@ mod tests {
 
     #[test]
     fn rounds_are_compared_with_those_next_to_them() {
-        let figure = |costs: [f64; 3]| Figure {
+        let measurement = |costs: [f64; 3]| Measurement {
             name: String::new(),
             rounds: costs.map(|cpu| Round { rate: 1.0, cpu }).to_vec(),
         };
-        let slow_machine_in_the_middle = figure([2.0, 20.0, 2.0]);
+        let slow_machine_in_the_middle = measurement([2.0, 20.0, 2.0]);
         assert_eq!(
-            slow_machine_in_the_middle.cpu_over(&figure([1.0, 10.0, 1.0])),
+            slow_machine_in_the_middle.cpu_over(&measurement([1.0, 10.0, 1.0])),
             2.0
         );
     }
