@@ -1,5 +1,5 @@
-//! A file that appears under its name only when it is complete and on disk. Until then it has a temporary name in the same folder,
-//! which is removed if anything fails.
+//! A file that appears under its name only when it is complete and on disk. Until then it is in the same folder under a
+//! temporary name, and it is removed if anything fails.
 
 mod access;
 
@@ -72,7 +72,7 @@ impl NewFile {
                 let real = target.canonicalize().map_err(failed)?;
                 let there = real.metadata().map_err(failed)?;
                 // In a folder such as /tmp, the kernel does not follow a link of another user, but `canonicalize` does. So the link must
-                // lead to the file that was found with the kernel.
+                // lead to the file that `metadata` found, for which the kernel followed it.
                 if found != Some((there.dev(), there.ino())) {
                     return Err(failed(io::Error::other("it was replaced by a link")));
                 }

@@ -174,7 +174,7 @@ impl Admin {
         let is_valid = move || guard.is_valid(identity);
         let stream = self.live.stream(viewer, tab, watch, is_valid)?;
         let mut response = Response::with_type(EVENT_STREAM, Bytes::new());
-        response.body = Body::endless(stream);
+        response.body = Body::streamed(stream);
         // A proxy that buffered it would never forward it.
         Ok(response
             .with(CACHE_CONTROL, header::NO_STORE)

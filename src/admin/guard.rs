@@ -25,7 +25,7 @@ pub(super) struct Guard {
     /// Whether the listener uses TLS.
     https: bool,
     pub(super) sessions: Sessions,
-    /// Requests without the token, by address.
+    /// Failed authentications, by address.
     failures: AddressTable,
     clock: Clock,
 }

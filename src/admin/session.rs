@@ -44,7 +44,7 @@ impl Sessions {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
         let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut open = self.open(now);
+        let mut open = self.unexpired(now);
         if open.len() == MAX_SESSIONS {
             open.remove(0);
         }
@@ -74,7 +74,7 @@ impl Sessions {
 
     /// Whether a session has neither expired nor been ended.
     pub(super) fn is_open(&self, id: SessionId, now: Instant) -> bool {
-        self.open(now).iter().any(|session| session.id == id)
+        self.unexpired(now).iter().any(|session| session.id == id)
     }
 
     /// Ends a session. Returns the cookie that makes a browser forget it.
@@ -93,7 +93,7 @@ impl Sessions {
     }
 
     /// The sessions that have not expired.
-    fn open(&self, now: Instant) -> MutexGuard<'_, Vec<Session>> {
+    fn unexpired(&self, now: Instant) -> MutexGuard<'_, Vec<Session>> {
         let mut open = lock(&self.open);
         open.retain(|session| now < session.expires);
         open
@@ -145,7 +145,7 @@ mod tests {
         }
         assert_eq!(find(&sessions, &sent(&first), now), None);
         assert!(find(&sessions, &sent(&second), now).is_some());
-        assert_eq!(sessions.open(now).len(), MAX_SESSIONS);
+        assert_eq!(sessions.unexpired(now).len(), MAX_SESSIONS);
     }
 
     #[test]

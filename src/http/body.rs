@@ -52,7 +52,7 @@ impl From<Bytes> for Body {
 impl Body {
     /// A body that is generated while it is sent. It ends with its stream, or at shutdown after any part. An error aborts the
     /// connection, or over HTTP/2 the stream.
-    pub fn endless(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
+    pub fn streamed(parts: impl Stream<Item = io::Result<Bytes>> + 'static) -> Self {
         let parts = Box::pin(parts);
         let request = None;
         Self {

@@ -134,8 +134,8 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Reduces a large head to copies of the headers that handlers of requests with a body read. Headers are slices of the buffer that the head arrived in, so
-/// each of them keeps all 16 KiB in memory, and a map of a hundred headers is large, too.
+/// Reduces a large head to copies of the headers that are still needed when the body has arrived. Headers are slices of the buffer that
+/// the head arrived in, so each of them keeps all 16 KiB in memory, and a map of a hundred headers is large, too.
 pub(super) fn compact(parts: &mut Parts) {
     let of_headers = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
     let size: usize = parts.headers.iter().map(of_headers).sum();

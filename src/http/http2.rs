@@ -213,7 +213,7 @@ struct Deadlines<'a> {
 }
 
 impl Deadlines<'_> {
-    /// Ready when the client has not met a deadline.
+    /// Ready when the client has missed a deadline.
     fn poll<IO: AsyncRead + AsyncWrite + Unpin>(
         &mut self,
         progress: &Progress,

@@ -42,7 +42,7 @@ pub trait Service {
         true
     }
 
-    /// Whether a request is carried out to its end even if its client has reset its stream, as over HTTP/1.1.
+    /// Whether a request over HTTP/2 is completed even if its client has reset the stream. Over HTTP/1.1, requests always are.
     fn completes_requests(&self) -> bool {
         false
     }

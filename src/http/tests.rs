@@ -43,14 +43,14 @@ impl Service for Parts {
         let first = stream::iter([Ok(Bytes::from_static(b"one"))]);
         let mut response = Response::new(StatusCode::OK);
         response.body = match head.path {
-            "/broken" => Body::endless(first.chain(stream::once(async {
+            "/broken" => Body::streamed(first.chain(stream::once(async {
                 // hyper discards what it has not sent yet.
                 tokio::time::sleep(SETTLE_TIME).await;
                 Err(io::ErrorKind::Other.into())
             }))),
-            "/events" => Body::endless(first.chain(stream::pending())),
-            "/large" => Body::endless(large()),
-            "/late" => Body::endless(stream::repeat(()).then(|()| async {
+            "/events" => Body::streamed(first.chain(stream::pending())),
+            "/large" => Body::streamed(large()),
+            "/late" => Body::streamed(stream::repeat(()).then(|()| async {
                 tokio::time::sleep(2 * SHORT_TIMEOUT).await;
                 Ok(Bytes::from_static(&[b'x'; LATE_PART]))
             })),
@@ -62,7 +62,7 @@ impl Service for Parts {
                 Bytes::from_static(body.as_bytes()).into()
             }
             "/whole" => Bytes::from(vec![b'x'; 1 << 20]).into(),
-            _ => Body::endless(stream::iter([
+            _ => Body::streamed(stream::iter([
                 Ok(Bytes::from_static(b"one")),
                 Ok(Bytes::from_static(b"two")),
             ])),

@@ -69,7 +69,7 @@ impl ChangedAccess {
             commands.push_str(&format!(" && chmod {mode:o} {file}"));
         }
         format!(
-            "{file} belonged to {before}, and now belongs to {after}: unless the server has access to it, run as root `{commands}`"
+            "{file} had owner {before}, and now has owner {after}: if the server cannot open it, run as root `{commands}`"
         )
     }
 }

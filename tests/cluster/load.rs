@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use harness::{Client, Connection, End, Postgres, Response, eventually};
+use harness::{Client, Connection, Postgres, Response, StopOnDrop, eventually};
 use serde_json::json;
 
 use super::NODES;
@@ -53,7 +53,7 @@ impl Load {
             let creating: Vec<_> = (0..clients)
                 .map(|client| scope.spawn(move || self.create(client)))
                 .collect();
-            let end = End(&self.done);
+            let end = StopOnDrop(&self.done);
             happens();
             drop(end);
             let made = creating

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::{Client, End, Postgres, Process, Redis, eventually, free_port, run};
+use harness::{Client, Postgres, Process, Redis, StopOnDrop, eventually, free_port, run};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -221,7 +221,7 @@ fn a_client_that_retries_once_sees_no_failure_during_a_rolling_restart() {
         });
     };
     let seen: Vec<Seen> = std::thread::scope(|scope| {
-        let end = End(&over);
+        let end = StopOnDrop(&over);
         let clients: Vec<_> = (0..8)
             .map(|number| {
                 scope.spawn({

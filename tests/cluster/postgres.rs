@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use harness::{End, Postgres, Stopwatch, eventually};
+use harness::{Postgres, StopOnDrop, Stopwatch, eventually};
 
 use crate::changes::eventually_on_all;
 use crate::{Cluster, Load, NODES, is_long, lost_and_duplicated, rex};
@@ -241,7 +241,7 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
             }
             scope.spawn(move || send(Kind::Cached, node, cached));
         }
-        let end = End(done);
+        let end = StopOnDrop(done);
         std::thread::sleep(Duration::from_secs(2));
         let before: Vec<_> = cluster.nodes.iter().map(|node| uses(node.id())).collect();
         cluster.postgres.stall();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::{End, eventually};
+use harness::{StopOnDrop, eventually};
 
 use crate::{Cluster, NODES, is_long};
 
@@ -53,7 +53,7 @@ fn served(cluster: &Cluster, happens: impl FnOnce()) -> (Vec<(i64, String)>, Usa
                 }
             });
         }
-        let end = End(&done);
+        let end = StopOnDrop(&done);
         happens();
         drop(end);
     });

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Client, End, Response};
+use harness::{Client, Response, StopOnDrop};
 
 use crate::{Cluster, is_long, rex};
 
@@ -132,7 +132,7 @@ fn walk_while_writing(cluster: &Cluster, animals: usize) -> Walked {
                 scope.spawn(move || write(node, animals / WRITERS, may_fail, unknown))
             })
             .collect();
-        let end = End(written);
+        let end = StopOnDrop(written);
         let ids: Vec<i64> = writers
             .into_iter()
             .flat_map(|writer| writer.join().expect("a writer"))

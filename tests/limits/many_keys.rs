@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{App, Client, End, Stopwatch, enterprise, eventually};
+use harness::{App, Client, StopOnDrop, Stopwatch, enterprise, eventually};
 
 /// How many keys change at the same time.
 const KEYS: u32 = 100_000;
@@ -46,7 +46,7 @@ fn a_change_of_a_hundred_thousand_keys_delays_no_request() {
         let (longest, applied) = std::thread::scope(|scope| {
             let client = &client;
             let asking = scope.spawn(move || longest_until(client, done));
-            let end = End(done);
+            let end = StopOnDrop(done);
             sql_client.change_all_keys(per_minute);
             let began = Instant::now();
             eventually(APPLIED, "the change of the last key is in effect", || {

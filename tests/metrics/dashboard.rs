@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use harness::{End, Prometheus, eventually};
+use harness::{Prometheus, StopOnDrop, eventually};
 use serde_json::Value;
 
 use crate::deployment::{Deployment, TOKEN};
@@ -185,7 +185,7 @@ fn no_panel_is_empty_and_alerts_are_active_for_what_is_broken_only() {
         for clients in clients {
             scope.spawn(|| clients.load(&done));
         }
-        let end = End(&done);
+        let end = StopOnDrop(&done);
         let mut last = Vec::new();
         let begun = Instant::now();
         while begun.elapsed() < LOAD {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use harness::{App, End, Operator, eventually};
+use harness::{App, Operator, StopOnDrop, eventually};
 use serde_json::{Value, json};
 
 use crate::PROGRAM;
@@ -262,7 +262,7 @@ fn an_export_during_changes_is_of_one_point_in_time() {
                 data.change(exchange).expect("a change");
             }
         });
-        let _end = End(done);
+        let _end = StopOnDrop(done);
         for _ in 0..10 {
             let export = Command::new(PROGRAM)
                 .args(["pets", "export", "-", "--format", "csv"])

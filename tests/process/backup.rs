@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use harness::{End, Output, Process, creations, figures};
+use harness::{Output, Process, StopOnDrop, creations, figures};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -65,7 +65,7 @@ fn a_backup_beside_a_server_that_writes_has_everything_acknowledged_before_it_an
             }
         });
         // Also if this thread panics: the scope waits for the other one.
-        let _stop = End(&done);
+        let _stop = StopOnDrop(&done);
         for round in 0..5 {
             let acknowledged = last.load(Ordering::SeqCst);
             let name = format!("copy-{round}.db");

@@ -219,25 +219,25 @@ fn without_the_right_to_give_files_away_a_restore_and_a_backup_lock_nobody_out_a
             group,
             0o660,
             (0, group, 0o660),
-            "belonged to 12345:23456, mode 660, and now belongs to 0:23456, mode 660: unless the server has access to it, run as root `chown 12345:23456 animal-store.db`",
+            "had owner 12345:23456, mode 660, and now has owner 0:23456, mode 660: if the server cannot open it, run as root `chown 12345:23456 animal-store.db`",
         ),
         (
             other,
             0o640,
             (0, 0, 0o600),
-            "belonged to 12345:23456, mode 640, and now belongs to 0:0, mode 600: unless the server has access to it, run as root `chown 12345:23456 animal-store.db && chmod 640 animal-store.db`",
+            "had owner 12345:23456, mode 640, and now has owner 0:0, mode 600: if the server cannot open it, run as root `chown 12345:23456 animal-store.db && chmod 640 animal-store.db`",
         ),
         (
             other,
             0o664,
             (0, 0, 0o644),
-            "belonged to 12345:23456, mode 664, and now belongs to 0:0, mode 644: unless the server has access to it, run as root `chown 12345:23456 animal-store.db && chmod 664 animal-store.db`",
+            "had owner 12345:23456, mode 664, and now has owner 0:0, mode 644: if the server cannot open it, run as root `chown 12345:23456 animal-store.db && chmod 664 animal-store.db`",
         ),
         (
             other,
             0o604,
             (0, 0, 0o600),
-            "belonged to 12345:23456, mode 604, and now belongs to 0:0, mode 600: unless the server has access to it, run as root `chown 12345:23456 animal-store.db && chmod 604 animal-store.db`",
+            "had owner 12345:23456, mode 604, and now has owner 0:0, mode 600: if the server cannot open it, run as root `chown 12345:23456 animal-store.db && chmod 604 animal-store.db`",
         ),
     ] {
         let folder = folder();

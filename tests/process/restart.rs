@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::{End, Process, eventually, free_port};
+use harness::{Process, StopOnDrop, eventually, free_port};
 
 use crate::{PROGRAM, folder};
 
@@ -52,7 +52,7 @@ fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> usize {
         AtomicBool::new(false),
     );
     std::thread::scope(|scope| {
-        let _end = End(&over);
+        let _end = StopOnDrop(&over);
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {

@@ -109,7 +109,7 @@ $("create-key").addEventListener("click", () => ask({
     const body = { name: form.get("name"), ...planBody(form) };
     if (form.get("expires")) body.expires = form.get("expires");
     const { data } = await call("POST", "keys", { body });
-    return { title: [`Key ${data.id} (`, nameOf(data), ") is created"], secret: data.key };
+    return { title: [`Key ${data.id} (`, nameOf(data), ") created"], secret: data.key };
   },
 }));
 
@@ -119,7 +119,7 @@ let keyCounts = {};
 
 const keyView = {
   title: "Key",
-  /** Shows no key: what was shown is another one. */
+  /** Clears the view, which may still show another key. */
   clear(id) {
     shownKey = null;
     keyCounts = {};

@@ -188,7 +188,7 @@ function focusView() {
   scrollTo(0, 0);
 }
 
-// The link that skips to the content is no view.
+// The link that skips to the content is not a view.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("main").focus();

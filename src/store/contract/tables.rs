@@ -14,7 +14,7 @@ pub(crate) enum ColumnType {
 
 use ColumnType::{Bytes, Int, Text};
 
-/// A table that both engines have, with the columns that are copied: all.
+/// A table that both engines have, and all its columns.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [(&'static str, ColumnType)],

@@ -31,8 +31,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long one server has before the next one is tried as well.
 const STAGGER_DELAY: Duration = Duration::from_millis(750);
 
-/// The maximum number of spare connections: those that were completed only after their request had timed out. One is enough for requests to
-/// succeed again.
+/// The maximum number of spare connections: those that were completed only after their request had timed out. Even one lets requests
+/// succeed again, so few are kept.
 const MAX_SPARES: usize = 4;
 
 /// The limits that the server enforces, in case this process dies before it can cancel.

@@ -19,7 +19,7 @@ use super::permission;
 use super::readers::Readers;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
 
-/// Between two calls of a progress handler, in instructions of SQLite's virtual machine: a few hundred rows.
+/// The interval between two calls of the progress handler, in instructions of SQLite's virtual machine: a few hundred rows.
 const PROGRESS_INTERVAL: i32 = 1_000;
 
 /// How far the priority of a backup is lowered. With the lowest one, 19, a backup beside a busy server took 45 times as long

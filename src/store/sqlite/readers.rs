@@ -12,7 +12,7 @@ use crate::mutex::lock;
 
 const MAX_IDLE: usize = 16;
 
-/// The inode, size and time of a file, which change when it is written.
+/// The inode, size and modification time of a file: one of them changes when it is written or replaced.
 pub(super) type FileStamp = (u64, u64, i64, i64);
 
 pub(super) struct Readers {

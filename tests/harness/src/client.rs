@@ -1,4 +1,4 @@
-//! A client that speaks HTTP/1.1 over a socket, plain or with TLS, and checks what every response must have.
+//! A client that speaks HTTP/1.1, plain or with TLS, or HTTP/2, and checks what every response must have.
 
 use std::net::SocketAddr;
 
@@ -71,7 +71,7 @@ impl Client {
         self.request("GET", target).send()
     }
 
-    /// GET, so many times, one after another on one connection.
+    /// GET, this many times, one after another on one connection.
     pub fn get_times(&self, target: &str, count: usize) -> Vec<Response> {
         let requests = (0..count).map(|_| self.request("GET", target));
         if self.speaks_http2() {
@@ -210,7 +210,7 @@ impl Request<'_> {
         crate::document::check(&self.method, path, response);
     }
 
-    /// The same request for HTTP/2, if it can be sent so: HTTP/2 allows neither two hosts nor a malformed one, nor headers of a connection.
+    /// The same request for HTTP/2, if it can be sent that way: HTTP/2 allows neither two hosts nor a malformed one, nor headers of a connection.
     fn for_http2(&self) -> Option<http::Request<()>> {
         let mut hosts = self
             .headers

@@ -33,7 +33,7 @@ pub use app::{
 pub use client::{Client, Request};
 pub use connection::Connection;
 pub use daemon::free_port;
-pub use load::{End, creations, figures, load_during_imports};
+pub use load::{StopOnDrop, creations, figures, load_during_imports};
 pub use operator::Operator;
 pub use postgres::Postgres;
 pub use process::{Output, Process, eventually, run};

@@ -11,24 +11,24 @@ use crate::Client;
 /// The number of concurrent clients that create.
 const CLIENTS: usize = 4;
 
-/// Of a hundred reads, ninety-nine take no longer than this beyond three times what they take alone: there are fewer cores than
+/// How much the 99th percentile of reads during an import may exceed three times that without one: there are fewer cores than
 /// threads.
-const LONGER: Duration = Duration::from_millis(20);
+const P99_SLACK: Duration = Duration::from_millis(20);
 
 /// Stops clients when it is dropped, also when the test fails, which would otherwise wait for them.
-pub struct End<'a>(pub &'a AtomicBool);
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
-impl Drop for End<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Creates animals while `happens` runs. Returns how long each creation took, in ascending order.
-pub fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
+/// Creates animals while `during` runs. Returns how long each creation took, in ascending order.
+pub fn creations(client: &Client, during: impl FnOnce()) -> Vec<Duration> {
     let (done, took) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        let _end = End(&done);
+        let _end = StopOnDrop(&done);
         for _ in 0..CLIENTS {
             scope.spawn(|| {
                 let mut connection = client.connect();
@@ -42,7 +42,7 @@ pub fn creations(client: &Client, happens: impl FnOnce()) -> Vec<Duration> {
                 }
             });
         }
-        happens();
+        during();
     });
     let mut took = took.into_inner().expect("a list");
     took.sort();
@@ -58,7 +58,7 @@ pub fn figures(took: &[Duration]) -> [Duration; 3] {
 fn reads(
     client: &Client,
     ids: &mut (impl Iterator<Item = i64> + Send),
-    happens: impl FnOnce(),
+    during: impl FnOnce(),
 ) -> Vec<Duration> {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -73,15 +73,15 @@ fn reads(
             }
             took
         });
-        let end = End(&done);
-        happens();
+        let end = StopOnDrop(&done);
+        during();
         drop(end);
         reading.join().expect("it reads")
     })
 }
 
 /// Imports this many animals into an empty store, again and again, while others create animals and read those of the first import. Fails if a
-/// creation is rejected, or if the 99th percentile of reads is more than three times what it is without an import. Returns the number
+/// creation is rejected, or if the 99th percentile of reads exceeds three times that without an import by more than `P99_SLACK`. Returns the number
 /// of animals at the end.
 pub fn load_during_imports(
     imported: i64,
@@ -108,6 +108,9 @@ pub fn load_during_imports(
     beside.sort();
     let (alone, beside) = (figures(&alone), figures(&beside));
     println!("median, p99 and maximum of reads: alone {alone:?}, beside an import {beside:?}");
-    assert!(beside[1] <= 3 * alone[1] + LONGER, "{alone:?}, {beside:?}");
+    assert!(
+        beside[1] <= 3 * alone[1] + P99_SLACK,
+        "{alone:?}, {beside:?}"
+    );
     3 * imported + i64::try_from(created).expect("few")
 }

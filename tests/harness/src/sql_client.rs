@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
-/// Locks every table: everyone can read and nobody else can write, as with `BEGIN IMMEDIATE`.
+/// Locks every table with data of the service: everyone can read and nobody else can write, as with `BEGIN IMMEDIATE`.
 const LOCK_ALL: &str = "BEGIN; LOCK TABLE counters, revisions, pets, api_keys, usage_by_day, use_batches, idempotency, orders \
                     IN EXCLUSIVE MODE";
 
@@ -64,7 +64,7 @@ impl SqlClient {
         added.expect("an animal");
     }
 
-    /// Adds this many keys, all of plan enterprise. Nobody has their secrets.
+    /// Adds this many keys, all on the enterprise plan. Nobody has their secrets.
     #[track_caller]
     pub fn add_keys(&self, count: u32) {
         let added = match &self.0 {
@@ -86,7 +86,7 @@ impl SqlClient {
         added.expect("keys");
     }
 
-    /// Changes the limit per minute of every key of plan enterprise, in one transaction.
+    /// Changes the limit per minute of every key on the enterprise plan, in one transaction.
     #[track_caller]
     pub fn change_all_keys(&self, per_minute: u32) {
         let changed = match &self.0 {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::End;
+use harness::StopOnDrop;
 
 use super::{Manager, SOON};
 use crate::is_long;
@@ -45,7 +45,7 @@ fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
         failures
     };
     let failures = std::thread::scope(|scope| {
-        let end = End(&over);
+        let end = StopOnDrop(&over);
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
         for _ in 0..times {
             let mut service = manager.start(vars);

@@ -1,4 +1,4 @@
--- The ID of this deployment: part of every name that it has in a Redis, which others may share.
+-- The ID of this deployment: part of each of its Redis keys, because others may share the Redis.
 CREATE TABLE deployment (
     number BIGINT PRIMARY KEY CHECK (number = 1),
     id     TEXT   NOT NULL

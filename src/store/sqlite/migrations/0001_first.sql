@@ -1,5 +1,5 @@
 -- Animals. AUTOINCREMENT keeps its counter row in the same transaction as the insert:
--- IDs ascend in the order of commits and are never used again.
+-- IDs ascend in the order of commits, and no new animal gets the ID of a removed one.
 CREATE TABLE pets (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
     name        TEXT    NOT NULL,
