@@ -96,9 +96,10 @@ fn members(set: &str, into: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn a_server_needs_no_system_call_that_the_service_forbids() {
+fn a_server_and_its_reload_need_no_system_call_that_the_service_forbids() {
+    let text = unit("animal-store.service");
     let mut allowed = BTreeSet::new();
-    for line in unit("animal-store.service").lines() {
+    for line in text.lines() {
         let Some(sets) = line.strip_prefix("SystemCallFilter=") else {
             continue;
         };
@@ -119,15 +120,14 @@ fn a_server_needs_no_system_call_that_the_service_forbids() {
 
     let folder = folder();
     let key = large_key(folder.path());
-    let trace = folder.path().join("trace");
-    let trace = trace.to_str().expect("a path");
-    let strace = ["-f", "-qq", "-o", trace, "--signal=none", PROGRAM, "serve"];
+    let strace = |trace| ["-f", "-qq", "-o", trace, "--signal=none"];
+    let serve = [PROGRAM, "serve"];
     let ports = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let backups = ["--backup-folder", "."];
     let mut server = Process::start(
         "strace",
         folder.path(),
-        &[&strace[..], &ports, &backups].concat(),
+        &[&strace("served")[..], &serve, &ports, &backups].concat(),
         &[],
     );
     let client = server.client(Some(&key));
@@ -152,15 +152,32 @@ fn a_server_needs_no_system_call_that_the_service_forbids() {
     std::thread::sleep(std::time::Duration::from_secs(2));
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id()));
     let child = children.expect("children").trim().to_owned();
+    // A shell is on every machine; the program kill is in procps, on which the package does not depend.
+    let reload = text.lines().find_map(|line| {
+        line.strip_prefix("ExecReload=/bin/sh -c '")?
+            .strip_suffix('\'')
+    });
+    let reload = reload
+        .expect("a reload by a shell")
+        .replace("${MAINPID}", &child);
+    let shell = ["/bin/sh", "-c", &reload];
+    harness::run(
+        "strace",
+        folder.path(),
+        &[&strace("reloaded")[..], &shell].concat(),
+    )
+    .exits(0);
     Command::new("kill")
         .args(["-TERM", &child])
         .status()
         .expect("kill runs");
     assert_eq!(server.ends_within(super::SOON), Some(0));
 
-    let used: BTreeSet<String> = std::fs::read_to_string(trace)
-        .expect("a trace")
-        .lines()
+    let traces = ["served", "reloaded"]
+        .map(|trace| std::fs::read_to_string(folder.path().join(trace)).expect("a trace"));
+    let used: BTreeSet<String> = traces
+        .iter()
+        .flat_map(|trace| trace.lines())
         .filter_map(|line| line.split_once(' ')?.1.trim().split_once('('))
         .map(|(name, _)| name.to_owned())
         .filter(|name| {
@@ -169,7 +186,7 @@ fn a_server_needs_no_system_call_that_the_service_forbids() {
         })
         .collect();
     assert!(
-        ["fsync", "accept4", "setpriority"]
+        ["fsync", "accept4", "setpriority", "kill"]
             .iter()
             .all(|call| used.contains(*call)),
         "{used:?}"
