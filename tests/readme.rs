@@ -357,6 +357,29 @@ fn only_what_differs_from_run_to_run_may_differ() {
 }
 
 #[test]
+fn the_figures_for_sizing_are_those_that_the_benchmark_wrote() {
+    let measured = include_str!("../docs/performance.md");
+    let sizing = include_str!("../docs/operating.md");
+    for (row, text) in [
+        ("| list | animal-store | ", "about N cached reads"),
+        ("| post, one core | ", "about N creations"),
+        ("| post, all cores | ", "on one core, N on two"),
+        ("| idle memory | ", "| memory | N with"),
+        ("| memory under load | ", "keys, N under load"),
+        ("| startup to ready | ", "| start | N with"),
+    ] {
+        let figure = measured.lines().find_map(|line| line.strip_prefix(row));
+        let figure = figure.and_then(|rest| rest.split(" |").next()).expect(row);
+        let figure = match figure.replace(',', "").parse::<f64>() {
+            Ok(rate) => format!("{:.0},000", rate / 1_000.0),
+            Err(_) => figure.to_owned(),
+        };
+        let text = text.replace('N', &figure);
+        assert!(sizing.contains(&text), "not in Sizing: {text}");
+    }
+}
+
+#[test]
 fn no_page_refers_to_a_design_that_is_not_part_of_the_project() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let pages = ["", "docs", "packaging"].into_iter().flat_map(|folder| {
