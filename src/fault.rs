@@ -13,7 +13,7 @@ pub enum Fault {
     WriterDies,
     /// Panics in the accept loop at the first connection.
     WorkerDies,
-    /// Blocks the thread of the accept loop for a minute at the first connection.
+    /// Blocks the thread of a worker for a minute in a request with the header `X-Fault`.
     WorkerHangs,
     /// Takes 8 s to migrate an embedded database.
     SlowMigration,
@@ -59,6 +59,14 @@ impl Fault {
     pub fn panic_if(self, condition: impl FnOnce() -> bool) {
         if self.is_enabled() && condition() {
             panic!("fault {self:?}");
+        }
+    }
+
+    /// Blocks the thread for a minute if this fault is enabled and the condition holds.
+    pub fn hang_if(self, condition: impl FnOnce() -> bool) {
+        if self.is_enabled() && condition() {
+            tracing::error!("fault {self:?}");
+            std::thread::sleep(std::time::Duration::from_secs(60));
         }
     }
 

@@ -124,9 +124,6 @@ impl<S: Service + 'static> Acceptor<S> {
                 tracing::info!(failures, "accepting connections again");
             }
             Fault::WorkerDies.panic_if(|| true);
-            if Fault::WorkerHangs.is_enabled() {
-                std::thread::sleep(Duration::from_secs(60));
-            }
             match self.connections.enter(peer.ip()) {
                 Ok(slot) => self.serve(tcp, slot, peer.ip()),
                 Err(full) => self.reject(tcp, peer.ip(), full),

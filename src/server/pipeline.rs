@@ -237,7 +237,9 @@ impl Pipeline {
         let key = self.authenticate(request, state).await?;
         self.limit(&key, now, state).await?;
         let authority = check_head(head)?;
-        Fault::PanicInRequest.panic_if(|| head.all(&X_FAULT).next().is_some());
+        let requests_fault = || head.all(&X_FAULT).next().is_some();
+        Fault::PanicInRequest.panic_if(requests_fault);
+        Fault::WorkerHangs.hang_if(requests_fault);
         match route {
             Route::Operation(call) => {
                 let destination = Destination {

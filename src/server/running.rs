@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use futures_util::future::join_all;
 use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::shared::Shared;
 use crate::api::url::BaseUrl;
@@ -23,6 +26,10 @@ const FLUSH_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// How long before the end of the drain timeout writes cease to wait for an import. One that is suspended would block them for minutes,
 /// and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
 const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
+
+/// How long the shutdown waits for threads. After the drain, a thread waits up to a second for blocking work. One that takes longer hangs: it
+/// must neither keep the process alive nor prevent the last flush.
+const JOIN_TIMEOUT: Duration = DRAIN_TIMEOUT.saturating_add(Duration::from_secs(2));
 
 pub struct Running {
     pub(super) shared: Arc<Shared>,
@@ -64,16 +71,15 @@ impl Running {
         self.shutdown.send_replace(true);
         let threads = std::mem::take(&mut self.threads);
         let mut finishing = pin!(async {
-            for thread in threads {
-                // A panic was logged by its thread; the other threads still have to finish.
-                let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+            let hanging = join(threads).await;
+            if !hanging.is_empty() {
+                tracing::error!(threads = hanging.join(", "), "threads have not ended");
             }
-            self.last_flush(deadline).await
+            (hanging, self.last_flush(deadline).await)
         });
-        let finished =
-            tokio::time::timeout(DRAIN_TIMEOUT - FINAL_WRITES_TIME, finishing.as_mut()).await;
-        let flushed = match finished {
-            Ok(flushed) => flushed,
+        let finished = timeout(DRAIN_TIMEOUT - FINAL_WRITES_TIME, finishing.as_mut()).await;
+        let (hanging, flushed) = match finished {
+            Ok(finished) => finished,
             Err(_) => {
                 self.shared.store.writer().state.stop_waiting_for_imports();
                 finishing.await
@@ -84,7 +90,9 @@ impl Running {
             drop(self.shared.store.deregister().await);
         }
         trace::shut_down();
-        flushed.context("cannot store the usage and the bans recorded since the last flush")
+        flushed.context("cannot store the usage and the bans recorded since the last flush")?;
+        ensure!(hanging.is_empty(), "threads have not ended; see the log");
+        Ok(())
     }
 
     /// Stores the last usage. A temporary failure must not lose it, so it is retried while another attempt would end before the deadline.
@@ -104,4 +112,15 @@ impl Running {
             tokio::time::sleep(FLUSH_RETRY_DELAY).await;
         }
     }
+}
+
+/// Waits until the threads have ended. Returns the names of those that have not ended in time.
+async fn join(threads: Vec<JoinHandle<()>>) -> Vec<String> {
+    let joining = threads.into_iter().map(async |thread| {
+        let name = thread.thread().name().unwrap_or_default().to_owned();
+        // A panic was logged by its thread; the other threads still have to finish.
+        let joined = timeout(JOIN_TIMEOUT, spawn_blocking(move || thread.join())).await;
+        joined.is_err().then_some(name)
+    });
+    join_all(joining).await.into_iter().flatten().collect()
 }

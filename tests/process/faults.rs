@@ -1,12 +1,12 @@
-//! What happens when the server's own code fails: a panic in a request, the death of the writer.
+//! What happens when the server's own code fails: a panic in a request, the death of the writer, a thread that hangs.
 
 use std::time::Duration;
 
-use harness::{Client, Process};
+use harness::{Client, Connection, Process};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{PROGRAM, large_key, logged};
+use crate::{PROGRAM, large_key, logged, run};
 
 fn serve(folder: &TempDir, fault: &str) -> (Process, Client) {
     let key = large_key(folder.path());
@@ -14,6 +14,17 @@ fn serve(folder: &TempDir, fault: &str) -> (Process, Client) {
     let process = Process::serve_with(PROGRAM, folder.path(), &["--no-first-key"], &vars);
     let client = process.client(Some(&key));
     (process, client)
+}
+
+/// Sends a request that blocks the thread of its worker, if the server has that fault.
+pub(crate) fn hang_a_worker(client: &Client) -> Connection {
+    let key = client.key.as_deref().expect("a key");
+    let head = format!(
+        "GET /v1/pets HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nX-Fault: hang\r\n\r\n"
+    );
+    let mut connection = client.connect();
+    connection.send(head.as_bytes());
+    connection
 }
 
 #[test]
@@ -60,6 +71,28 @@ fn the_death_of_a_thread_that_serves_ends_the_process_with_exit_1_and_the_cause(
     assert_eq!(process.ends_within(Duration::from_secs(5)), Some(1));
     let log = process.log();
     assert!(log.contains("the thread http-"), "{log}");
+}
+
+#[test]
+fn a_worker_that_hangs_delays_a_shutdown_by_seconds_and_the_last_usage_is_stored() {
+    let folder = TempDir::new().expect("a folder");
+    let (mut process, client) = serve(&folder, "worker-hangs");
+    let _connection = hang_a_worker(&client);
+    logged(&process, &["fault WorkerHangs"]);
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(15)), Some(1));
+    let log = process.log();
+    assert!(
+        log.contains("threads have not ended threads=\"http-"),
+        "{log}"
+    );
+    let last = log.lines().last();
+    assert_eq!(
+        last,
+        Some("animal-store: threads have not ended; see the log")
+    );
+    let usage = run(folder.path(), &[], &["keys", "usage", "--json"]).exits(0);
+    assert!(usage.stdout.contains("\"requests\":1"), "{usage:?}");
 }
 
 #[test]

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use harness::{Certificate, Client, eventually};
 
-use crate::{PROGRAM, folder, run};
+use crate::faults::hang_a_worker;
+use crate::{PROGRAM, folder, large_key, run};
 
 /// Passes its standard input as the only socket, and becomes the program.
 const ACTIVATE: &str = r#"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
@@ -169,6 +170,7 @@ fn a_server_whose_service_manager_does_not_listen_serves_and_logs_it() {
 #[test]
 fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
     let manager = Manager::new();
+    let key = large_key(manager.folder.path());
     let vars = [
         ("WATCHDOG_USEC", "400000"),
         ("ANIMAL_STORE_FAULT", "worker-hangs"),
@@ -176,7 +178,7 @@ fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
     let _service = manager.start(&vars);
     manager.wait_for("READY=1", SOON);
     manager.wait_for("WATCHDOG=1", SOON);
-    let _client = TcpStream::connect(manager.address()).expect("a connection");
+    let _connection = hang_a_worker(&Client::new(manager.address(), Some(key)));
     let mut silent = 0;
     eventually(SOON, "no signs of life", || {
         let signs = manager.read().contains(&"WATCHDOG=1".into());
