@@ -1,5 +1,7 @@
 //! `animal-store serve`: starts a server, prints its addresses, and runs until a signal shuts it down.
 
+use std::time::Duration;
+
 use anyhow::{Context, anyhow};
 
 use super::keys::secret_lost;
@@ -14,6 +16,9 @@ use crate::log::{self, Sink};
 use crate::plan::Plan;
 use crate::server::{Running, Server, Traces};
 use crate::systemd::ServiceManager;
+
+/// How long a signal or a failure waits until the startup message is printed, which may contain the secret of the first key.
+const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn run(options: ServeOptions) -> Outcome {
     let config = Config::try_from(options.clone())?;
@@ -56,34 +61,35 @@ async fn serve(
 
     let starting = async {
         let server = Server::open(&config, clock.clone(), manager).await?;
-        let first_key = match server.store().format_change().created() && config.first_key {
-            true => {
-                let (store, name, now) = (server.store(), KeyName::first(), clock.now());
-                let issued = keys::create(store, name, Plan::Free, None, now).await;
-                Some(issued.context("cannot issue the first key")?)
-            }
-            false => None,
-        };
-        let running = server.start(&config, sink).await?;
-        let secret = first_key.as_ref().map(|issued| &issued.secret);
-        let startup_message = startup_message(&config, &running, secret);
-        let first_key = first_key.map(|issued| issued.record.id);
-        anyhow::Ok((running, startup_message, first_key))
+        server.start(&config, sink).await
     };
-    let (mut running, startup_message, first_key) = tokio::select! {
+    let mut running = tokio::select! {
         started = starting => started?,
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
+    let store = running.store();
+    let first_key = match store.format_change().created() && config.first_key {
+        // The last step, which no signal cancels: if startup failed after it, the secret would be lost.
+        true => {
+            let issued = keys::create(store, KeyName::first(), Plan::Free, None, clock.now()).await;
+            Some(issued.context("cannot issue the first key")?)
+        }
+        false => None,
+    };
+    let secret = first_key.as_ref().map(|issued| &issued.secret);
+    let startup_message = startup_message(&config, &running, secret);
+    let first_key = first_key.map(|issued| issued.record.id);
     // Not before: a failed startup prints one line.
     log_warnings(options);
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
-    tokio::task::spawn_blocking(move || {
+    let printing = tokio::task::spawn_blocking(move || {
         if print::bytes(startup_message.as_bytes()).is_err()
             && let Some(id) = first_key
         {
             tracing::warn!("{}", secret_lost(id, "created"));
         }
     });
+    let _ = tokio::time::timeout(PRINT_TIMEOUT, printing).await;
 
     tokio::select! {
         // No drain: nothing can be stored any more, or a thread has ended, and its connections with it.

@@ -1,8 +1,7 @@
-//! From the startup lines to the shutdown: the first key, the log, and how a server stops.
+//! From the first request to the shutdown: the log, and how a server stops.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use harness::{Client, Connection, Process, eventually};
@@ -33,50 +32,6 @@ fn begin_request(client: &Client) -> Connection {
     assert_eq!(connection.response().status, 100);
     connection.send(start);
     connection
-}
-
-#[test]
-fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_works() {
-    let folder = folder();
-    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
-    let banner = process.banner.clone();
-    let line = banner
-        .lines()
-        .find(|line| line.trim_start().starts_with("curl "))
-        .expect("a line to try");
-    let tried = Command::new("sh")
-        .args(["-c", line])
-        .output()
-        .expect("a shell");
-    assert_eq!(String::from_utf8_lossy(&tried.stdout), "[]", "{tried:?}");
-    assert!(tried.status.success());
-    let key = banner
-        .split_whitespace()
-        .find(|word| word.starts_with("as_"))
-        .expect("a key");
-    assert_eq!(
-        process
-            .client(Some(key))
-            .get("/v1/pets")
-            .number("x-ratelimit-limit"),
-        60
-    );
-
-    process.signal("TERM");
-    assert_eq!(process.ends_within(DRAIN), Some(0));
-    assert!(!process.log().contains(key), "the key is in the log");
-    let process = Process::serve(PROGRAM, folder.path(), &[]);
-    assert!(!process.banner.contains("as_"), "{}", process.banner);
-    assert_eq!(process.client(Some(key)).get("/v1/pets").status, 200);
-}
-
-#[test]
-fn no_first_key_is_issued_with_no_first_key() {
-    let folder = folder();
-    let process = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
-    assert!(!process.banner.contains("as_"), "{}", process.banner);
-    let list = run(folder.path(), &[], &["keys", "list", "--json"]).exits(0);
-    assert_eq!(list.stdout.trim(), "[]");
 }
 
 #[test]

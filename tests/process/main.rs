@@ -20,6 +20,7 @@ mod disk;
 mod early;
 mod faults;
 mod files;
+mod first_key;
 mod foreign;
 mod format;
 mod healthcheck;

@@ -79,24 +79,3 @@ fn a_port_that_is_taken_by_another_server_or_program_is_reported_with_its_option
     }
     assert_eq!(server.client(None).get("/readyz").status, 200);
 }
-
-#[test]
-fn a_first_key_is_not_lost_when_the_port_is_taken_at_the_first_start() {
-    let folder = folder();
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
-    let args = [
-        "serve",
-        "--listen",
-        &address,
-        "--admin-listen",
-        "127.0.0.1:0",
-    ];
-    run(folder.path(), &[], &args).fails_with(1);
-    let process = Process::serve(PROGRAM, folder.path(), &[]);
-    assert!(
-        process.banner.contains("First API key"),
-        "{}",
-        process.banner
-    );
-}
