@@ -60,6 +60,7 @@ pub struct Server {
     redis: Option<RedisClient>,
     notifier: Notifier,
     watchdog: Option<Duration>,
+    sink: Sink,
 }
 
 impl Server {
@@ -69,6 +70,7 @@ impl Server {
         config: &Config,
         clock: Clock,
         manager: ServiceManager,
+        sink: Sink,
     ) -> anyhow::Result<Self> {
         let tls = config.tls.as_ref().map(certificate::load).transpose()?;
         let redis = config.redis.as_ref().map(RedisUrl::client).transpose();
@@ -78,7 +80,8 @@ impl Server {
         }
         let listeners = Listeners::open(config, manager.sockets)?;
         let base_urls = base_urls(config, &listeners, tls.as_ref())?;
-        let startup = startup::begin(config, &listeners, tls.as_ref(), &base_urls, &clock)?;
+        let log = RequestLog::new(&sink, config.log, config.log_level);
+        let startup = startup::begin(config, &listeners, tls.as_ref(), &base_urls, &clock, log)?;
         let waiting = config.max_waiting_writes;
         let mode = Mode::Serve {
             migrate: config.migrate,
@@ -99,15 +102,12 @@ impl Server {
             redis,
             notifier: manager.notifier,
             watchdog: manager.watchdog,
+            sink,
         })
     }
 
-    pub fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-
     /// Starts all threads.
-    pub async fn start(self, config: &Config, sink: Sink) -> anyhow::Result<Running> {
+    pub async fn start(self, config: &Config) -> anyhow::Result<Running> {
         let (address, admin_address) = self.listeners.addresses()?;
         let local_url = self.base_urls.local.clone();
         let (shutdown, receiver) = watch::channel(false);
@@ -151,7 +151,7 @@ impl Server {
         let new_watchdog = |time| Watchdog::new(time, notifier.clone());
         let mut watchdog = self.watchdog.map(new_watchdog);
         for (number, socket) in self.listeners.api.into_iter().enumerate() {
-            let log = RequestLog::new(&sink, config.log, config.log_level);
+            let log = RequestLog::new(&self.sink, config.log, config.log_level);
             let limiter = limiter(config, self.redis.as_ref(), &shared, &deployment.0);
             let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
             let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
@@ -172,7 +172,7 @@ impl Server {
             readiness: Arc::clone(&shared.readiness),
             max_connections,
             backup_interval: config.backups.as_ref().map(|backups| backups.every),
-            lost_lines: sink.lost(),
+            lost_lines: self.sink.lost(),
             clock: shared.clock.clone(),
             started: shared.clock.now(),
         };
@@ -191,7 +191,7 @@ impl Server {
         let admin = Admin::new(
             sources,
             Arc::clone(&shared.access),
-            sink.events(),
+            self.sink.events(),
             config,
             admin_tls.is_some(),
         );
@@ -233,7 +233,7 @@ impl Server {
             admin_url,
             max_connections,
             notifier,
-            _sink: sink,
+            _sink: self.sink,
         })
     }
 }

@@ -60,8 +60,8 @@ async fn serve(
     traces.start()?;
 
     let starting = async {
-        let server = Server::open(&config, clock.clone(), manager).await?;
-        server.start(&config, sink).await
+        let server = Server::open(&config, clock.clone(), manager, sink).await?;
+        server.start(&config).await
     };
     let mut running = tokio::select! {
         started = starting => started?,

@@ -305,7 +305,7 @@ fn check_head<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
 }
 
 /// The name of a method for the log. Unknown ones are not logged, because they may contain anything.
-fn method_name(method: &Method) -> &'static str {
+pub(super) fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

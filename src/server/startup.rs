@@ -5,15 +5,16 @@
 
 use std::net::IpAddr;
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use http::Method;
+use http::{Method, StatusCode};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::listeners::Listeners;
-use super::pipeline::rate_limit_headers;
+use super::pipeline::{method_name, rate_limit_headers};
 use super::threads;
 use crate::access::TrustedProxies;
 use crate::access::address::AddressTable;
@@ -27,6 +28,8 @@ use crate::http::{
     RequestBody, RequestId, Response, Service, Timeouts, Tls, accept,
 };
 use crate::key;
+use crate::log::{RequestLine, RequestLog};
+use crate::metrics::OperationLabel;
 use crate::percent::decode_path;
 use crate::systemd::Notifier;
 
@@ -47,6 +50,7 @@ pub(super) fn begin(
     tls: Option<&Tls>,
     base_urls: &BaseUrls,
     clock: &Clock,
+    log: RequestLog,
 ) -> anyhow::Result<watch::Sender<bool>> {
     let (end, mut ended) = watch::channel(false);
     let maximum = Maximum {
@@ -64,11 +68,11 @@ pub(super) fn begin(
     };
     let admin_tls = config.admin_tls(listeners.admin.local_addr()?).and(tls);
     let api = listeners.api.iter();
-    let api = api.map(|listener| (listener, tls, config.cors.clone()));
-    let admin = (&listeners.admin, admin_tls, Cors::default());
+    let api = api.map(|listener| (listener, tls, config.cors.clone(), true));
+    let admin = (&listeners.admin, admin_tls, Cors::default(), false);
     let mut shared = Vec::new();
-    for (listener, tls, cors) in api.chain([admin]) {
-        shared.push((listener.share()?, tls.cloned(), cors));
+    for (listener, tls, cors, is_logged) in api.chain([admin]) {
+        shared.push((listener.share()?, tls.cloned(), cors, is_logged));
     }
     let (clock, base_urls) = (clock.clone(), base_urls.clone());
     let proxies = config.trusted_proxies.clone();
@@ -82,7 +86,8 @@ pub(super) fn begin(
         {
             return Ok(());
         }
-        let serving = shared.into_iter().map(|(listener, tls, cors)| {
+        let log = Rc::new(log);
+        let serving = shared.into_iter().map(|(listener, tls, cors, is_logged)| {
             let service = StartupService {
                 clock: clock.clone(),
                 addresses: AddressTable::default(),
@@ -90,6 +95,7 @@ pub(super) fn begin(
                 base_urls: base_urls.clone(),
                 https: tls.is_some(),
                 cors,
+                log: is_logged.then(|| Rc::clone(&log)),
             };
             accept(
                 listener,
@@ -133,6 +139,8 @@ struct StartupService {
     base_urls: BaseUrls,
     https: bool,
     cors: Cors,
+    /// None on the admin listener, where requests have no lines.
+    log: Option<Rc<RequestLog>>,
 }
 
 fn starting() -> ApiError {
@@ -143,6 +151,33 @@ impl StartupService {
     fn rate_limit(&self, address: IpAddr) -> Option<RateLimitHeaders> {
         let quota = self.addresses.quota(address, self.clock.now());
         Some(rate_limit_headers(quota))
+    }
+
+    fn log(
+        &self,
+        label: OperationLabel,
+        client: IpAddr,
+        status: StatusCode,
+        id: &RequestId,
+        request: Option<(&Head<'_>, &Exchange)>,
+    ) {
+        let is_logged = label != OperationLabel::Health;
+        let Some(log) = self.log.as_ref().filter(|_| is_logged) else {
+            return;
+        };
+        let took = request.map(|(_, exchange)| exchange.end());
+        log.write(&RequestLine {
+            at: self.clock.now(),
+            id: id.as_bytes(),
+            method: request.map(|(head, _)| method_name(head.method)),
+            operation: label.name(),
+            client,
+            status: status.as_u16(),
+            took: took.unwrap_or_default(),
+            key: None,
+            reason: None,
+            cause: None,
+        });
     }
 }
 
@@ -162,12 +197,12 @@ impl Service for StartupService {
         if self.cors.is_preflight(head) {
             route = route.preflight();
         }
+        let client = self.proxies.client(exchange.peer, head, self.https);
         let mut response = match route {
             // Otherwise the browser would not send the request, and the page could not read its 503.
             Route::Preflight { methods } => self.cors.preflight(head, methods),
             _ if reads && path == "/livez" => health::live(),
             _ => {
-                let client = self.proxies.client(exchange.peer, head, self.https);
                 let mut response =
                     self.base_urls
                         .error_response(&route, head, client.https, &starting());
@@ -180,13 +215,17 @@ impl Service for StartupService {
         self.cors.allow(head, &mut response);
         // The next request belongs to the server that is starting.
         response.close = true;
+        let (label, status) = (OperationLabel::of(&route), response.status);
+        let request = Some((head, exchange));
+        self.log(label, client.address, status, &exchange.id, request);
         response
     }
 
-    fn reject(&self, _: Rejection, peer: IpAddr, _: &RequestId) -> Response {
+    fn reject(&self, _: Rejection, peer: IpAddr, id: &RequestId) -> Response {
         let mut response = starting().response();
         response.rate_limit = self.rate_limit(peer);
         self.cors.allow_unknown(&mut response);
+        self.log(OperationLabel::Connection, peer, response.status, id, None);
         response
     }
 

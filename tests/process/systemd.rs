@@ -1,6 +1,7 @@
 //! The server under a service manager: notifications, the watchdog, and sockets that stay open across a restart. A test plays
 //! systemd, because no test can rely on a machine that runs it; the units are checked with systemd's own tools.
 
+mod notifications;
 mod restarts;
 mod units;
 
@@ -14,8 +15,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Certificate, Client, eventually};
 
-use crate::faults::hang_a_worker;
-use crate::{PROGRAM, folder, large_key, run};
+use crate::{PROGRAM, folder, run};
 
 /// Passes its standard input as the only socket, and becomes the program.
 const ACTIVATE: &str = r#"exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
@@ -119,75 +119,6 @@ const SOON: Duration = Duration::from_secs(10);
 const SHOP: &str = "https://shop.example";
 
 #[test]
-fn the_service_manager_is_notified_of_the_start_and_the_shutdown_and_gets_keep_alives() {
-    let manager = Manager::new();
-    let mut service = manager.start(&[("WATCHDOG_USEC", "2000000")]);
-    let lines = manager.wait_for("READY=1", SOON);
-    let status = format!("STATUS=Serving http://{}/v1", manager.address());
-    assert!(lines.contains(&status), "{lines:?}");
-    assert_eq!(
-        Client::new(manager.address(), None).get("/readyz").status,
-        200
-    );
-    // Often enough, and as long as it runs: each within the time of the watchdog.
-    for _ in 0..4 {
-        manager.wait_for("WATCHDOG=1", Duration::from_secs(2));
-    }
-    service.terminate();
-    manager.wait_for("STOPPING=1", SOON);
-    assert_eq!(service.code(), Some(0));
-}
-
-#[test]
-fn a_server_without_a_watchdog_sends_no_keep_alives() {
-    let manager = Manager::new();
-    let another = [("WATCHDOG_USEC", "400000"), ("WATCHDOG_PID", "1")];
-    for vars in [&[][..], &another] {
-        let _service = manager.start(vars);
-        let mut lines = manager.wait_for("READY=1", SOON);
-        (0..10).for_each(|_| lines.extend(manager.read()));
-        assert!(!lines.contains(&"WATCHDOG=1".into()), "{lines:?}");
-    }
-}
-
-#[test]
-fn a_server_whose_service_manager_does_not_listen_serves_and_logs_it() {
-    let manager = Manager::new();
-    let log = manager.folder.path().join("log");
-    let vars = [("NOTIFY_SOCKET", "missing"), ("WATCHDOG_USEC", "400000")];
-    let mut service = manager.start(&vars);
-    assert_eq!(
-        Client::new(manager.address(), None).get("/readyz").status,
-        200
-    );
-    service.terminate();
-    assert_eq!(service.code(), Some(0));
-    let log = std::fs::read_to_string(log).expect("a log");
-    let what = "cannot notify the service manager at NOTIFY_SOCKET";
-    assert!(log.contains(what), "{log}");
-}
-
-#[test]
-fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
-    let manager = Manager::new();
-    let key = large_key(manager.folder.path());
-    let vars = [
-        ("WATCHDOG_USEC", "400000"),
-        ("ANIMAL_STORE_FAULT", "worker-hangs"),
-    ];
-    let _service = manager.start(&vars);
-    manager.wait_for("READY=1", SOON);
-    manager.wait_for("WATCHDOG=1", SOON);
-    let _connection = hang_a_worker(&Client::new(manager.address(), Some(key)));
-    let mut silent = 0;
-    eventually(SOON, "no signs of life", || {
-        let signs = manager.read().contains(&"WATCHDOG=1".into());
-        silent = if signs { 0 } else { silent + 1 };
-        silent >= 10
-    });
-}
-
-#[test]
 fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     let manager = Manager::new();
     let began = Instant::now();
@@ -201,6 +132,8 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
         ("ANIMAL_STORE_CORS_ORIGIN", SHOP),
     ];
     let socket: OwnedFd = manager.socket.try_clone().expect("a socket").into();
+    let log_path = manager.folder.path().join("log");
+    let log = std::fs::File::create(&log_path);
     let child = Command::new("bash")
         .args(["-c", ACTIVATE, "bash", PROGRAM, "serve"])
         .current_dir(manager.folder.path())
@@ -208,6 +141,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
         .envs(vars)
         .stdin(Stdio::from(socket))
         .stdout(Stdio::null())
+        .stderr(log.expect("a log"))
         .spawn();
     let mut service = Service(child.expect("bash runs"));
     let (api, admin) = (
@@ -231,6 +165,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     let response = api.get("/v1/pets");
     assert_eq!(response.status, 503, "{response}");
     assert_eq!(response.header("retry-after"), Some("1"), "{response}");
+    let id = response.header("x-request-id").expect("an ID").to_owned();
     // What every response of an operation has is there already, also if the path is encoded.
     for path in ["/v1/pets/1", "/%761/pets/1"] {
         let response = api.get(path);
@@ -269,6 +204,11 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     }
     service.terminate();
     assert_eq!(service.code(), Some(0));
+    // Each request to the API has its line, except for health checks.
+    let log = std::fs::read_to_string(log_path).expect("a log");
+    let line = format!(" id={id} method=GET operation=listPets client=127.0.0.1 status=503 ms=");
+    assert!(log.contains(&line), "{log}");
+    assert_eq!(log.matches(" request id=").count(), 5, "{log}");
 }
 
 #[test]

@@ -99,13 +99,13 @@ impl App {
     }
 
     fn launch(&mut self) {
-        let opening = Server::open(&self.config, self.clock.clone(), ServiceManager::default());
-        let server = self.runtime.block_on(opening).expect("the data opens");
         let (log, clock) = (self.log.clone(), self.clock.clone());
-        let sink = Sink::to(log, self.config.log, clock).expect("a log");
+        let sink = Sink::to(log, self.config.log, clock.clone()).expect("a log");
+        let opening = Server::open(&self.config, clock, ServiceManager::default(), sink);
+        let server = self.runtime.block_on(opening).expect("the data opens");
         self.running = Some(
             self.runtime
-                .block_on(server.start(&self.config, sink))
+                .block_on(server.start(&self.config))
                 .expect("the server starts"),
         );
     }

@@ -1,0 +1,78 @@
+//! Notifications of the service manager, and keep-alives for its watchdog.
+
+use std::time::Duration;
+
+use harness::{Client, eventually};
+
+use super::{Manager, SOON};
+use crate::faults::hang_a_worker;
+use crate::large_key;
+
+#[test]
+fn the_service_manager_is_notified_of_the_start_and_the_shutdown_and_gets_keep_alives() {
+    let manager = Manager::new();
+    let mut service = manager.start(&[("WATCHDOG_USEC", "2000000")]);
+    let lines = manager.wait_for("READY=1", SOON);
+    let status = format!("STATUS=Serving http://{}/v1", manager.address());
+    assert!(lines.contains(&status), "{lines:?}");
+    assert_eq!(
+        Client::new(manager.address(), None).get("/readyz").status,
+        200
+    );
+    // Often enough, and as long as it runs: each within the time of the watchdog.
+    for _ in 0..4 {
+        manager.wait_for("WATCHDOG=1", Duration::from_secs(2));
+    }
+    service.terminate();
+    manager.wait_for("STOPPING=1", SOON);
+    assert_eq!(service.code(), Some(0));
+}
+
+#[test]
+fn a_server_without_a_watchdog_sends_no_keep_alives() {
+    let manager = Manager::new();
+    let another = [("WATCHDOG_USEC", "400000"), ("WATCHDOG_PID", "1")];
+    for vars in [&[][..], &another] {
+        let _service = manager.start(vars);
+        let mut lines = manager.wait_for("READY=1", SOON);
+        (0..10).for_each(|_| lines.extend(manager.read()));
+        assert!(!lines.contains(&"WATCHDOG=1".into()), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_server_whose_service_manager_does_not_listen_serves_and_logs_it() {
+    let manager = Manager::new();
+    let log = manager.folder.path().join("log");
+    let vars = [("NOTIFY_SOCKET", "missing"), ("WATCHDOG_USEC", "400000")];
+    let mut service = manager.start(&vars);
+    assert_eq!(
+        Client::new(manager.address(), None).get("/readyz").status,
+        200
+    );
+    service.terminate();
+    assert_eq!(service.code(), Some(0));
+    let log = std::fs::read_to_string(log).expect("a log");
+    let what = "cannot notify the service manager at NOTIFY_SOCKET";
+    assert!(log.contains(what), "{log}");
+}
+
+#[test]
+fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
+    let manager = Manager::new();
+    let key = large_key(manager.folder.path());
+    let vars = [
+        ("WATCHDOG_USEC", "400000"),
+        ("ANIMAL_STORE_FAULT", "worker-hangs"),
+    ];
+    let _service = manager.start(&vars);
+    manager.wait_for("READY=1", SOON);
+    manager.wait_for("WATCHDOG=1", SOON);
+    let _connection = hang_a_worker(&Client::new(manager.address(), Some(key)));
+    let mut silent = 0;
+    eventually(SOON, "no signs of life", || {
+        let signs = manager.read().contains(&"WATCHDOG=1".into());
+        silent = if signs { 0 } else { silent + 1 };
+        silent >= 10
+    });
+}
