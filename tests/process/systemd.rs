@@ -9,7 +9,6 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -332,5 +331,5 @@ fn a_socket_that_cannot_be_used_is_reported_in_one_line() {
     let vars = [("LISTEN_FDS", "1"), ("LISTEN_PID", "1")];
     let line = run(folder.path(), &vars, &args).fails_with(1);
     assert!(line.contains("--listen 192.0.2.1:1"), "{line}");
-    assert!(!Path::new("animal-store.db").exists());
+    assert!(!folder.path().join("animal-store.db").exists());
 }
