@@ -61,8 +61,11 @@ pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receive
         let stuck = watchdog
             .responded
             .iter()
-            .filter(|responded| responded.load(Ordering::Relaxed) != pinged);
-        match stuck.count() {
+            .filter(|responded| responded.load(Ordering::Relaxed) != pinged)
+            .count();
+        // Before the keep-alive, which may wait for the service manager: workers respond meanwhile.
+        watchdog.pinged.send_modify(|pinged| *pinged += 1);
+        match stuck {
             0 => {
                 watchdog.notifier.send("WATCHDOG=1");
                 is_logged = false;
@@ -73,6 +76,5 @@ pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receive
             }
             _ => {}
         }
-        watchdog.pinged.send_modify(|pinged| *pinged += 1);
     }
 }

@@ -1,5 +1,6 @@
 //! Notifications, as sd_notify(3) sends them: lines in a datagram to the socket that NOTIFY_SOCKET names.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +17,8 @@ pub struct Notifier(Option<Arc<NotifySocket>>);
 
 struct NotifySocket {
     socket: UnixDatagram,
-    address: SocketAddr,
+    /// The value of NOTIFY_SOCKET.
+    name: OsString,
 }
 
 impl Notifier {
@@ -25,21 +27,28 @@ impl Notifier {
         let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
             return Ok(Self(None));
         };
-        let address = match name.as_bytes().strip_prefix(b"@") {
-            Some(name) => SocketAddr::from_abstract_name(name)?,
-            None => SocketAddr::from_pathname(name)?,
-        };
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self(Some(Arc::new(NotifySocket { socket, address }))))
+        Ok(Self(Some(Arc::new(NotifySocket { socket, name }))))
     }
 
-    /// Sends these lines in one datagram. A server whose service manager does not listen still serves, and logs it.
+    /// Sends these lines in one datagram. A server whose service manager does not listen, or whose variable is invalid, still serves, and
+    /// logs it.
     pub fn send(&self, lines: &str) {
         let Some(to) = &self.0 else { return };
-        if let Err(error) = to.socket.send_to_addr(lines.as_bytes(), &to.address) {
+        if let Err(error) = to.send(lines) {
             tracing::warn!(%error, "cannot notify the service manager at NOTIFY_SOCKET");
         }
+    }
+}
+
+impl NotifySocket {
+    fn send(&self, lines: &str) -> io::Result<usize> {
+        let address = match self.name.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(&self.name)?,
+        };
+        self.socket.send_to_addr(lines.as_bytes(), &address)
     }
 }
 

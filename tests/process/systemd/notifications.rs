@@ -1,5 +1,6 @@
 //! Notifications of the service manager, and keep-alives for its watchdog.
 
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use harness::{Client, eventually};
@@ -40,21 +41,43 @@ fn a_server_without_a_watchdog_sends_no_keep_alives() {
     }
 }
 
+/// What is logged when a notification cannot be sent.
+const CANNOT_NOTIFY: &str = "cannot notify the service manager at NOTIFY_SOCKET";
+
 #[test]
 fn a_server_whose_service_manager_does_not_listen_serves_and_logs_it() {
+    let too_long = "x".repeat(200);
+    for socket in ["missing", &too_long] {
+        let manager = Manager::new();
+        let log = manager.folder.path().join("log");
+        let vars = [("NOTIFY_SOCKET", socket), ("WATCHDOG_USEC", "400000")];
+        let mut service = manager.start(&vars);
+        assert_eq!(
+            Client::new(manager.address(), None).get("/readyz").status,
+            200
+        );
+        service.terminate();
+        assert_eq!(service.code(), Some(0));
+        let log = std::fs::read_to_string(log).expect("a log");
+        assert!(log.contains(CANNOT_NOTIFY), "{log}");
+    }
+}
+
+#[test]
+fn workers_respond_although_the_service_manager_does_not_read() {
     let manager = Manager::new();
-    let log = manager.folder.path().join("log");
-    let vars = [("NOTIFY_SOCKET", "missing"), ("WATCHDOG_USEC", "400000")];
-    let mut service = manager.start(&vars);
-    assert_eq!(
-        Client::new(manager.address(), None).get("/readyz").status,
-        200
-    );
-    service.terminate();
-    assert_eq!(service.code(), Some(0));
-    let log = std::fs::read_to_string(log).expect("a log");
-    let what = "cannot notify the service manager at NOTIFY_SOCKET";
-    assert!(log.contains(what), "{log}");
+    let other = UnixDatagram::unbound().expect("a socket");
+    other.set_nonblocking(true).expect("a socket");
+    let full = manager.folder.path().join("notify");
+    while other.send_to(b"X=1", &full).is_ok() {}
+    let _service = manager.start(&[("WATCHDOG_USEC", "400000")]);
+    let mut log = String::new();
+    // Each waits for a second, in which the next keep-alive becomes due: a response may be missing in any of them.
+    eventually(SOON, "notifications", || {
+        log = std::fs::read_to_string(manager.folder.path().join("log")).expect("a log");
+        log.matches(CANNOT_NOTIFY).count() >= 5
+    });
+    assert!(!log.contains("workers do not respond"), "{log}");
 }
 
 #[test]
