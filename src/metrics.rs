@@ -136,8 +136,6 @@ named! {
         Flush = "flush",
         /// Deletes old records.
         Sweep = "sweep",
-        /// Checks whether the server can serve.
-        Check = "check",
         /// Reads the certificate again when its files have changed.
         Certificate = "certificate",
         Backup = "backup",

@@ -36,7 +36,7 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let mut loaded = poll::load(shared).await?;
     // Keys may have changed meanwhile: a million of them take longer to load than they may be out of date.
     poll::run(shared, &mut loaded).await?;
-    checks::run(shared).await?;
+    checks::run_once(shared).await;
     Ok(loaded)
 }
 
@@ -50,7 +50,6 @@ pub(super) async fn run(
     let poll_interval = shared.store.poll_interval();
     let poll = async || poll::run(shared, &mut applied).await;
     let flush = async || shared.flush().await;
-    let check = async || checks::run(shared).await;
     let mut step_detector = StepDetector::new(std::time::Instant::now(), shared.clock.now());
     let sweep = async || sweep::run(shared, &mut step_detector).await;
     let (superseded, mut end) = mpsc::channel(1);
@@ -59,7 +58,7 @@ pub(super) async fn run(
         tokio::join!(
             repeat(BackgroundTask::Poll, poll_interval, shared, poll),
             repeat(BackgroundTask::Flush, FLUSH_INTERVAL, shared, flush),
-            repeat(BackgroundTask::Check, checks::INTERVAL, shared, check),
+            checks::run(shared),
             repeat(BackgroundTask::Sweep, sweep::INTERVAL, shared, sweep),
             certificate::run(shared),
             backups::run(shared, deployment),

@@ -106,6 +106,23 @@ fn open_metrics_is_sent_on_request() {
 }
 
 #[test]
+fn the_docs_explain_each_background_task_whose_failures_are_counted() {
+    let folder = folder();
+    let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let name = "animal_store_background_failures_total";
+    let mut docs = include_str!("../../docs/operating.md").lines();
+    let row = docs.find(|line| line.starts_with(&format!("| `{name}` |")));
+    let row = row.expect("a row");
+    let text = text(page(server.admin));
+    let samples = text.lines().filter_map(|line| line.strip_prefix(name));
+    let tasks: Vec<&str> = samples.filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(tasks.contains(&"poll"), "{text}");
+    for task in tasks {
+        assert!(row.contains(&format!("`{task}` (")), "{task}: {row}");
+    }
+}
+
+#[test]
 fn a_preflight_and_a_page_that_was_not_modified_are_counted_with_their_status() {
     let folder = folder();
     let args = ["--no-first-key", "--cors-origin", "*"];

@@ -3,12 +3,13 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use tokio::time::{MissedTickBehavior, interval};
+
 use super::super::shared::Shared;
 use crate::health::{Check, CheckState};
-use crate::store;
 
 /// The interval of the checks. With [`STORE_TIMEOUT`] an outage of the store is detected within a second.
-pub(super) const INTERVAL: Duration = Duration::from_millis(400);
+const INTERVAL: Duration = Duration::from_millis(400);
 
 /// Timeout after which the check of the store has failed. The next round waits until the store has responded, but
 /// that late response does not count.
@@ -24,8 +25,25 @@ const DEGRADED_OFFSET: u64 = 1_000;
 /// clock is used even then.
 const MAX_OFFSET: u64 = 60_000;
 
+/// Runs all checks at their interval until the server shuts down.
+pub(super) async fn run(shared: &Shared) {
+    let mut shutdown = shared.shutdown.clone();
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let rounds = async {
+        loop {
+            ticks.tick().await;
+            run_once(shared).await;
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        _ = shutdown.wait_for(|stop| *stop) => {}
+    }
+}
+
 /// Runs all checks. A failed check is a result, not an error.
-pub(super) async fn run(shared: &Shared) -> store::Result<()> {
+pub(super) async fn run_once(shared: &Shared) {
     let readiness = &shared.readiness;
     if let Some(redis) = &shared.redis {
         // Without it this node uses its own counters: degraded, but ready.
@@ -64,7 +82,6 @@ pub(super) async fn run(shared: &Shared) -> store::Result<()> {
         // The next round begins when the store has responded.
         let _ = reading.await;
     }
-    Ok(())
 }
 
 fn check_keys(shared: &Shared) {
