@@ -27,8 +27,8 @@ const FLUSH_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
 const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
 
-/// How long the shutdown waits for threads. After the drain, a thread waits up to a second for blocking work. One that takes longer hangs: it
-/// must neither keep the process alive nor prevent the last flush.
+/// How long the shutdown waits for threads. After the drain, a thread waits up to a second for blocking work. One that takes longer
+/// hangs: it must neither keep the process alive nor prevent the last flush.
 const JOIN_TIMEOUT: Duration = DRAIN_TIMEOUT.saturating_add(Duration::from_secs(2));
 
 pub struct Running {
