@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use super::events::RecentEvents;
@@ -13,6 +14,9 @@ use crate::mutex::lock;
 
 /// The longest time before a line is written.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The time until a write is tried again, if standard error is non-blocking and its reader pauses.
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Timeout for the last lines. A pipe that nobody reads must not prevent the process from exiting.
 const FINAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -47,9 +51,9 @@ impl Sink {
         Self::to(io::stderr(), format, clock)
     }
 
-    /// A sink that writes to `out`. Its own lines have this format.
+    /// A sink that writes to `out`, which must not buffer. Its own lines have this format.
     pub fn to(
-        mut out: impl Write + Send + 'static,
+        out: impl Write + Send + 'static,
         format: LogFormat,
         clock: Clock,
     ) -> io::Result<Self> {
@@ -69,6 +73,10 @@ impl Sink {
         let write = move || {
             let _until_written = until_written;
             let (mut spare, mut reported) = (Vec::new(), 0);
+            let mut out = Output {
+                out,
+                is_cut_off: false,
+            };
             loop {
                 // While a loss is not reported, the line that reports it is tried again at each interval.
                 if lost.get() == reported {
@@ -85,7 +93,7 @@ impl Sink {
                 let unreported = lost.get() - reported;
                 if unreported > 0 {
                     let line = lost_line(unreported, format, clock.now());
-                    if out.write_all(&line).and_then(|()| out.flush()).is_ok() {
+                    if out.write_some(&line) == line.len() {
                         reported += unreported;
                     }
                 }
@@ -94,7 +102,7 @@ impl Sink {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("log".into());
+        let thread = thread::Builder::new().name("log".into());
         thread.spawn(write)?;
         Ok(sink)
     }
@@ -158,32 +166,53 @@ impl Buffer {
 
     /// Writes the buffered lines, and counts those that cannot be written. They are swapped with `spare`, so that neither vector has
     /// to grow again.
-    fn write_to(&self, out: &mut impl Write, spare: &mut Vec<u8>) {
+    fn write_to(&self, out: &mut Output<impl Write>, spare: &mut Vec<u8>) {
         spare.clear();
         std::mem::swap(&mut *lock(&self.lines), spare);
         if spare.is_empty() {
             return;
         }
-        let unwritten = &spare[write_some(out, spare)..];
+        let unwritten = &spare[out.write_some(spare)..];
         let lost = unwritten.iter().filter(|byte| **byte == b'\n').count();
         self.lost.add(lost as u64);
     }
 }
 
-/// Writes as much as possible. Returns the number of bytes written.
-fn write_some(out: &mut impl Write, bytes: &[u8]) -> usize {
-    let mut written = 0;
-    while written < bytes.len() {
-        match out.write(&bytes[written..]) {
-            Ok(0) => return written,
-            Ok(more) => written += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return written,
+/// What the lines are written to.
+struct Output<W> {
+    out: W,
+    /// Whether the rest of the last line could not be written.
+    is_cut_off: bool,
+}
+
+impl<W: Write> Output<W> {
+    /// Writes as many lines as possible. Returns the number of bytes written.
+    fn write_some(&mut self, lines: &[u8]) -> usize {
+        // Otherwise the first line would be appended to the one that was cut off, and a parser would lose both.
+        if self.is_cut_off && self.write_bytes(b"\n") == 0 {
+            return 0;
         }
+        self.write_bytes(lines)
     }
-    match out.flush() {
-        Ok(()) => written,
-        Err(_) => 0,
+
+    fn write_bytes(&mut self, bytes: &[u8]) -> usize {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.out.write(&bytes[written..]) {
+                Ok(0) => break,
+                Ok(more) => {
+                    written += more;
+                    self.is_cut_off = bytes[written - 1] != b'\n';
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // As if it were blocking: meanwhile lines are buffered.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    thread::sleep(RETRY_INTERVAL);
+                }
+                Err(_) => break,
+            }
+        }
+        written
     }
 }
 
@@ -301,18 +330,14 @@ mod tests {
             if lost.get() > 0 {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(lost.get(), 1, "the first one was written");
         *full.room.lock().unwrap() = usize::MAX;
         drop(sink);
         let written = String::from_utf8(full.memory.0.lock().unwrap().clone()).unwrap();
-        assert!(written.starts_with("one\ntw"), "{written}");
-        assert_eq!(
-            written.matches("log lines lost count=1").count(),
-            1,
-            "{written}"
-        );
+        let report = "2026-11-15T00:00:00.000Z  WARN log lines lost count=1";
+        assert_eq!(written, format!("one\ntw\n{report}\n"));
     }
 
     fn clock() -> Clock {

@@ -1,10 +1,13 @@
 //! A server whose output is not read: it serves, it shuts down, and a second signal always ends it.
 
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::Client;
+use socket2::SockRef;
 use tempfile::TempDir;
 
 use crate::{FREE_PORTS, PROGRAM, folder, large_key};
@@ -17,7 +20,7 @@ struct Stalled {
 }
 
 impl Stalled {
-    fn start() -> Self {
+    fn start(stderr: impl Into<Stdio>) -> Self {
         let folder = folder();
         let key = large_key(folder.path());
         let mut child = Command::new(PROGRAM)
@@ -25,7 +28,7 @@ impl Stalled {
             .args(FREE_PORTS)
             .current_dir(folder.path())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(stderr)
             .spawn()
             .expect("the program starts");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -77,14 +80,14 @@ impl Drop for Stalled {
 
 #[test]
 fn a_log_that_nobody_reads_does_not_keep_a_server_from_shutting_down() {
-    let mut server = Stalled::start();
+    let mut server = Stalled::start(Stdio::piped());
     server.signal("TERM");
     assert_eq!(server.ends_within(Duration::from_secs(5)), Some(0));
 }
 
 #[test]
 fn a_second_signal_ends_a_server_whose_log_nobody_reads() {
-    let mut server = Stalled::start();
+    let mut server = Stalled::start(Stdio::piped());
     let mut half = server.client.connect();
     half.send(b"POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Le");
     std::thread::sleep(Duration::from_millis(500));
@@ -93,4 +96,18 @@ fn a_second_signal_ends_a_server_whose_log_nobody_reads() {
     // Another one: the same signal twice within a pause of the machine is one.
     server.signal("INT");
     assert_eq!(server.ends_within(Duration::from_secs(5)), Some(1));
+}
+
+#[test]
+fn a_non_blocking_log_whose_reader_pauses_loses_nothing() {
+    let (log, stderr) = UnixStream::pair().expect("a pair");
+    stderr.set_nonblocking(true).expect("a socket");
+    let small = SockRef::from(&stderr).set_send_buffer_size(4_608);
+    small.expect("a small buffer");
+    let _server = Stalled::start(OwnedFd::from(stderr));
+    let timeout = log.set_read_timeout(Some(Duration::from_secs(5)));
+    timeout.expect("a socket");
+    let log = BufReader::new(log).lines().map_while(Result::ok);
+    let requests = log.filter(|line| line.contains("operation=listPets"));
+    assert_eq!(requests.take(1_500).count(), 1_500);
 }
