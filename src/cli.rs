@@ -160,23 +160,26 @@ fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Parses the arguments. If there is a configuration file, parses them a second time with its values as defaults, and a third time
-/// without its password file if that is for another database.
+/// Parses the arguments. If there is a configuration file, parses them again with its values as defaults, and once more without the
+/// options that others override.
 fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
-    let read = |command: clap::Command| {
+    let read = |command: &clap::Command| {
         let matches = command.clone().try_get_matches_from(&args);
-        matches.map_err(|error| usage_error(&error, &command, &args))
+        matches.map_err(|error| usage_error(&error, command, &args))
     };
-    let mut matches = read(command())?;
+    let mut command = command();
+    let mut matches = read(&command)?;
     if let Some((source, path)) = config_file(&matches) {
-        let command = file::apply(command(), source, &path).map_err(Failure::Usage)?;
-        matches = read(command.clone())?;
-        if has_superfluous_password_file(&matches) {
-            matches = read(file::without(command, "database-password-file"))?;
-        }
+        command = file::apply(command, source, &path).map_err(Failure::Usage)?;
+        matches = read(&command)?;
+    }
+    let overridden = overridden(&matches);
+    if !overridden.is_empty() {
+        command = overridden.into_iter().fold(command, file::without);
+        matches = read(&command)?;
     }
     let cli = Cli::from_arg_matches(&matches);
-    let mut cli = cli.map_err(|error| usage_error(&error, &command(), &args))?;
+    let mut cli = cli.map_err(|error| usage_error(&error, &command, &args))?;
     if let (Command::Serve(options), Some((_, matches))) = (&mut cli.command, matches.subcommand())
     {
         let is_flag = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -214,21 +217,34 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     Some((source, path.clone()))
 }
 
-/// Whether the configuration file sets `database-password-file`, but the user has named all databases of this command and none of them
-/// needs a password: the file is for another database.
-fn has_superfluous_password_file(matches: &clap::ArgMatches) -> bool {
+/// The options that another one overrides, because its source takes precedence: the admin token or its file, and the password file if
+/// all databases of this command were named and none of them needs a password: the file is for another database.
+fn overridden(matches: &clap::ArgMatches) -> Vec<&'static str> {
     if let Some((_, matches)) = matches.subcommand() {
-        return has_superfluous_password_file(matches);
+        return overridden(matches);
     }
-    let is_default = |id| matches.value_source(id) == Some(ValueSource::DefaultValue);
-    let option = "database_password_file";
-    if !matches!(matches.try_get_one::<PathBuf>(option), Ok(Some(_))) || !is_default(option) {
-        return false;
-    }
-    let mut databases = ["database", "from", "to"]
+    // None if the command has no such option, or it has no value. A value in the file is a default.
+    let source = |option: &str| {
+        let id = option.replace('-', "_");
+        matches.try_contains_id(&id).ok()?;
+        matches.value_source(&id)
+    };
+    let named = |option: &&str| {
+        let database = matches.try_get_one::<Database>(option).ok()??;
+        Some((source(option), database))
+    };
+    let is_overridden = |option: &&str| match *option {
+        "admin-token" => source("admin-token-file") > source(option),
+        "admin-token-file" => source("admin-token") > source(option),
+        _ => ["database", "from", "to"]
+            .iter()
+            .filter_map(named)
+            .all(|(named, database)| named > source(option) && !database.lacks_password()),
+    };
+    ["admin-token", "admin-token-file", "database-password-file"]
         .into_iter()
-        .filter_map(|id| Some((id, matches.try_get_one::<Database>(id).ok()??)));
-    databases.all(|(id, database)| !is_default(id) && !database.lacks_password())
+        .filter(|option| source(option).is_some() && is_overridden(option))
+        .collect()
 }
 
 /// The definition of the command line. Every option of `serve` has an environment variable, in other commands too.

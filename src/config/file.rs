@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use clap::builder::Resettable::Reset;
 use clap::{Arg, ArgAction, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -53,14 +54,16 @@ pub(crate) fn apply(mut command: Command, source: &str, path: &Path) -> Result<C
             check(option, name, value).map_err(|problem| at(*offset, &problem))?;
         }
         let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
-        command = command.mut_subcommands(|sub| with_default(sub, name, &values));
+        let set = |option: Arg| option.default_values(values.clone());
+        command = command.mut_subcommands(|sub| with_changed(sub, name, &set));
     }
     Ok(command)
 }
 
-/// The same command without the file's value of this option.
+/// The same command, which ignores the value of this option in the file and in the environment.
 pub(crate) fn without(command: Command, name: &str) -> Command {
-    command.mut_subcommands(|sub| with_default(sub, name, &[]))
+    let unset = |option: Arg| option.default_value(Reset).env(Reset);
+    command.mut_subcommands(|sub| with_changed(sub, name, &unset))
 }
 
 /// The option that was probably meant.
@@ -107,14 +110,15 @@ fn check(option: &Arg, name: &str, value: &str) -> Result<(), String> {
         .map_err(|error| usage_error::one_line(&error, Some(option)))
 }
 
-fn with_default(command: Command, name: &str, values: &[String]) -> Command {
+/// Changes the option of this name, in subcommands too.
+fn with_changed(command: Command, name: &str, change: &dyn Fn(Arg) -> Arg) -> Command {
     let id = command
         .get_arguments()
         .find(|option| option.get_long() == Some(name))
         .map(|option| option.get_id().clone());
     let command = match id {
-        Some(id) => command.mut_arg(id, |option| option.default_values(values.to_vec())),
+        Some(id) => command.mut_arg(id, change),
         None => command,
     };
-    command.mut_subcommands(|sub| with_default(sub, name, values))
+    command.mut_subcommands(|sub| with_changed(sub, name, change))
 }

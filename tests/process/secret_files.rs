@@ -44,6 +44,10 @@ fn a_password_file_in_the_configuration_file_is_not_used_for_other_databases() {
     run(&["migrate", "--database", "sqlite:a.db"]).exits(0);
     run(&["keys", "list", "--database", "sqlite:a.db"]).exits(0);
     run(&["copy", "--from", "sqlite:a.db", "--to", "sqlite:b.db"]).exits(0);
+    // Nor one in the environment.
+    let variable = [("ANIMAL_STORE_DATABASE_PASSWORD_FILE", "none")];
+    let args = ["keys", "list", "--database", "sqlite:a.db"];
+    crate::run(folder.path(), &variable, &args).exits(0);
     let url = "postgres://me:other@127.0.0.1:1/x";
     let line = run(&["keys", "list", "--database", url]).fails_with(1);
     assert!(line.contains("Connection refused"), "{line}");
@@ -66,6 +70,45 @@ fn the_admin_token_is_the_first_line_of_its_file() {
             let client = Client::new(process.admin, token.map(str::to_owned));
             assert_eq!(client.get("/metrics").status, status, "{token:?}");
         }
+    }
+}
+
+#[test]
+fn the_admin_token_and_its_file_override_each_other_as_their_sources_do() {
+    const OTHER: &str = "fedcba-9876543210";
+    let folder = folder_with(TOKEN, 0o600);
+    let write = |name, text: String| fs::write(folder.path().join(name), text).expect("a file");
+    let (in_file, in_line) = (
+        "admin-token-file = 'secret'\n",
+        format!("admin-token = '{OTHER}'\n"),
+    );
+    write("both", format!("{in_file}{in_line}"));
+    write("file", in_file.to_owned());
+    write("line", in_line);
+    let variable = [("ANIMAL_STORE_ADMIN_TOKEN", OTHER)];
+    let file_variable = [("ANIMAL_STORE_ADMIN_TOKEN_FILE", "secret")];
+    for (args, vars, expected) in [
+        (&["--config", "file"][..], &variable[..], OTHER),
+        (
+            &["--config", "line", "--admin-token-file", "secret"],
+            &[],
+            TOKEN,
+        ),
+        (&["--config", "both"], &file_variable, TOKEN),
+        (&["--admin-token-file", "secret"], &variable, TOKEN),
+        (&["--admin-token", OTHER], &file_variable, OTHER),
+    ] {
+        let process = Process::serve_with(PROGRAM, folder.path(), args, vars);
+        let client = Client::new(process.admin, Some(expected.to_owned()));
+        assert_eq!(client.get("/metrics").status, 200, "{args:?} {vars:?}");
+    }
+    let message =
+        "animal-store: --admin-token-file cannot be used with --admin-token: use one of them";
+    for (args, vars) in [
+        (&["serve", "--config", "both"][..], &[][..]),
+        (&["serve"], &[variable, file_variable].concat()),
+    ] {
+        assert_eq!(run(folder.path(), vars, args).fails_with(2), message);
     }
 }
 
