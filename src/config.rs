@@ -1,6 +1,7 @@
 //! The configuration of a server: from the command line, the environment and a file to one validated [`Config`]. Flags override the
 //! environment, the environment the file, the file the defaults.
 
+pub(crate) mod duration;
 pub(crate) mod file;
 pub(crate) mod options;
 pub(crate) mod usage_error;

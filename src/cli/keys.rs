@@ -14,7 +14,7 @@ use super::list::list;
 use super::outcome::{Failure, Outcome};
 use super::{confirm, print, table};
 use crate::clock::{Clock, Timestamp};
-use crate::config::options;
+use crate::config::{duration, options};
 use crate::key::KeyId;
 use crate::keys::{self, Confirmation, Issued, KeyName, KeyRejection};
 use crate::plan::{Plan, PlanName};
@@ -33,7 +33,7 @@ pub(super) enum Command {
         #[command(flatten)]
         limits: EnterpriseLimits,
         /// Lifetime of the key, such as 90d; by default it does not expire
-        #[arg(long, value_name = "DURATION", value_parser = options::positive_duration)]
+        #[arg(long, value_name = "DURATION", value_parser = duration::positive)]
         expires: Option<Duration>,
         #[command(flatten)]
         options: CommandOptions,
@@ -67,7 +67,7 @@ pub(super) enum Command {
         #[command(flatten)]
         key: KeyArgs,
         /// Grace period in which the old secret still works; with 0s it stops working immediately
-        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = options::duration)]
+        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse)]
         grace: Duration,
         /// Do not ask for confirmation, which is needed during the grace period of an earlier rotation
         #[arg(long)]

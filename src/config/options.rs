@@ -6,9 +6,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use jiff::SpanRelativeTo;
 
-use super::{AdminToken, InvalidConfig};
+use super::{AdminToken, InvalidConfig, duration};
 use crate::access::proxy::Cidr;
 use crate::api::cors::Origin;
 use crate::api::url::BaseUrl;
@@ -128,16 +127,16 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "N", default_value = "100", value_parser = whole_number)]
     pub(crate) ban_after: u32,
     /// Duration of a first ban; it doubles with each further ban within 24 hours, up to one hour
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = at_most_an_hour)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::at_most_an_hour)]
     pub(crate) ban_for: Duration,
     /// How long daily usage is kept for reports
-    #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = at_least_a_day)]
+    #[arg(long, value_name = "DURATION", default_value = "400d", value_parser = duration::at_least_a_day)]
     pub(crate) keep_usage: Duration,
     /// Existing folder in which the server makes regular backups of the embedded database
     #[arg(long, value_name = "DIR")]
     pub(crate) backup_folder: Option<PathBuf>,
     /// Interval between backups in --backup-folder
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = positive_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::positive)]
     pub(crate) backup_every: Duration,
     /// Number of backups kept in --backup-folder
     #[arg(long, value_name = "N", default_value = "24", value_parser = count)]
@@ -164,10 +163,10 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "N", default_value = "4096", value_parser = count)]
     pub(crate) max_waiting_writes: usize,
     /// Timeout for each part of a request to arrive: first byte, head, body
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::positive)]
     pub(crate) request_timeout: Duration,
     /// Timeout for an idle connection, and for a client that reads a response at less than 1 KiB/s
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::positive)]
     pub(crate) idle_timeout: Duration,
     /// The options of backups that were given.
     #[arg(skip)]
@@ -238,9 +237,6 @@ impl ServeOptions {
     }
 }
 
-/// The maximum duration: a thousand years, so that no sum with a point in time overflows.
-const MAX_DURATION: Duration = Duration::from_hours(365_000 * 24);
-
 /// Parses an address. A host name would have to be resolved, and could be several addresses.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse()
@@ -292,103 +288,5 @@ pub(crate) fn count(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(number @ 1..=1_000_000) => Ok(number),
         _ => Err("must be between 1 and 1000000"),
-    }
-}
-
-/// Parses a duration in whole seconds, such as `90s`, `24h` or `1h30m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
-    whole_seconds(text).ok_or_else(|| {
-        // The syntax is valid with small numbers, so these are too large.
-        match whole_seconds(&with_ones(text)) {
-            Some(_) => "must be at most 365000d, a thousand years",
-            None => "must be a duration such as 90s, 5m, 24h or 90d",
-        }
-    })
-}
-
-/// Replaces each number with 1.
-fn with_ones(text: &str) -> String {
-    let mut ones = text.replace(|character: char| character.is_ascii_digit(), "1");
-    while ones.contains("11") {
-        ones = ones.replace("11", "1");
-    }
-    ones
-}
-
-fn whole_seconds(text: &str) -> Option<Duration> {
-    let span: jiff::Span = text.parse().ok()?;
-    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
-    let duration = Duration::try_from(duration).ok()?;
-    (duration.subsec_nanos() == 0 && duration <= MAX_DURATION).then_some(duration)
-}
-
-pub(crate) fn positive_duration(text: &str) -> Result<Duration, &'static str> {
-    match duration(text)? {
-        Duration::ZERO => Err("must be longer than 0s"),
-        duration => Ok(duration),
-    }
-}
-
-/// Parses the duration of a first ban: the longest ban takes an hour.
-fn at_most_an_hour(text: &str) -> Result<Duration, &'static str> {
-    match positive_duration(text)? {
-        duration if duration <= Duration::from_hours(1) => Ok(duration),
-        _ => Err("must be at most 1h, the longest ban"),
-    }
-}
-
-/// Parses a duration of a day or more: limits need the usage of today and yesterday.
-fn at_least_a_day(text: &str) -> Result<Duration, &'static str> {
-    match duration(text)? {
-        duration if duration >= Duration::from_hours(24) => Ok(duration),
-        _ => Err("must be at least 1d"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_duration_is_read_in_the_units_that_are_documented() {
-        for (text, secs) in [
-            ("90s", 90),
-            ("5m", 300),
-            ("24h", 86_400),
-            ("90d", 7_776_000),
-            ("1h30m", 5_400),
-            ("1d 12h", 129_600),
-            ("0s", 0),
-            ("365000d", 31_536_000_000),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_secs(secs)), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_duration_is_whole_not_negative_and_no_longer_than_a_thousand_years() {
-        for text in [
-            "",
-            "5",
-            "m",
-            "-5m",
-            "5x",
-            "1mo",
-            "1y",
-            "0.5s",
-            "500ms",
-            "365001d",
-            "9999999d",
-            "99999999999999999999s",
-            "5m ago",
-        ] {
-            let error = duration(text).expect_err(text);
-            let is_long = text.len() >= 7 && !text.contains("ago");
-            assert_eq!(
-                error.contains("at most 365000d"),
-                is_long,
-                "{text}: {error}"
-            );
-        }
     }
 }

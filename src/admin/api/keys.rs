@@ -13,7 +13,7 @@ use super::{Admin, AdminCall, ApiResult, invalid, query, respond_json as respond
 use crate::admin::off_thread::off_thread;
 use crate::api::ApiError;
 use crate::clock::{Day, Timestamp};
-use crate::config::options;
+use crate::config::duration;
 use crate::http::Response;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmation, KeyName, KeyRejection, report};
@@ -117,7 +117,7 @@ impl Admin {
         let body: CreateKey = self.read(call).await?;
         let name: KeyName = body.name.parse().map_err(|error| invalid("name", error))?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
-        let expires = body.expires.as_deref().map(options::positive_duration);
+        let expires = body.expires.as_deref().map(duration::positive);
         let expires = expires.transpose();
         let expires = expires.map_err(|error| invalid("expires", error))?;
         let issued = keys::create(self.store(), name, plan, expires, call.now).await?;
@@ -140,7 +140,7 @@ impl Admin {
     pub(super) async fn rotate_key(&self, id: KeyId, call: &mut AdminCall<'_>) -> ApiResult {
         let body: RotateKey = self.read(call).await?;
         let grace = match body.grace {
-            Some(text) => options::duration(&text).map_err(|error| invalid("grace", error))?,
+            Some(text) => duration::parse(&text).map_err(|error| invalid("grace", error))?,
             None => Duration::from_hours(24),
         };
         let confirmed = match body.confirm {

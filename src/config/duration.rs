@@ -1,0 +1,106 @@
+//! Durations, as options take them.
+
+use std::time::Duration;
+
+use jiff::SpanRelativeTo;
+
+/// The maximum duration: a thousand years, so that no sum with a point in time overflows.
+const MAX_DURATION: Duration = Duration::from_hours(365_000 * 24);
+
+/// Parses a duration in whole seconds, such as `90s`, `24h` or `1h30m`.
+pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
+    whole_seconds(text).ok_or_else(|| {
+        // The syntax is valid with small numbers, so these are too large.
+        match whole_seconds(&with_ones(text)) {
+            Some(_) => "must be at most 365000d, a thousand years",
+            None => "must be a duration such as 90s, 5m, 24h or 90d",
+        }
+    })
+}
+
+/// Replaces each number with 1.
+fn with_ones(text: &str) -> String {
+    let mut ones = text.replace(|character: char| character.is_ascii_digit(), "1");
+    while ones.contains("11") {
+        ones = ones.replace("11", "1");
+    }
+    ones
+}
+
+fn whole_seconds(text: &str) -> Option<Duration> {
+    let span: jiff::Span = text.parse().ok()?;
+    let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+    let duration = Duration::try_from(duration).ok()?;
+    (duration.subsec_nanos() == 0 && duration <= MAX_DURATION).then_some(duration)
+}
+
+pub(crate) fn positive(text: &str) -> Result<Duration, &'static str> {
+    match parse(text)? {
+        Duration::ZERO => Err("must be longer than 0s"),
+        duration => Ok(duration),
+    }
+}
+
+/// Parses the duration of a first ban: the longest ban takes an hour.
+pub(super) fn at_most_an_hour(text: &str) -> Result<Duration, &'static str> {
+    match positive(text)? {
+        duration if duration <= Duration::from_hours(1) => Ok(duration),
+        _ => Err("must be at most 1h, the longest ban"),
+    }
+}
+
+/// Parses a duration of a day or more: limits need the usage of today and yesterday.
+pub(super) fn at_least_a_day(text: &str) -> Result<Duration, &'static str> {
+    match parse(text)? {
+        duration if duration >= Duration::from_hours(24) => Ok(duration),
+        _ => Err("must be at least 1d"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_read_in_the_units_that_are_documented() {
+        for (text, secs) in [
+            ("90s", 90),
+            ("5m", 300),
+            ("24h", 86_400),
+            ("90d", 7_776_000),
+            ("1h30m", 5_400),
+            ("1d 12h", 129_600),
+            ("0s", 0),
+            ("365000d", 31_536_000_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_secs(secs)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_whole_not_negative_and_no_longer_than_a_thousand_years() {
+        for text in [
+            "",
+            "5",
+            "m",
+            "-5m",
+            "5x",
+            "1mo",
+            "1y",
+            "0.5s",
+            "500ms",
+            "365001d",
+            "9999999d",
+            "99999999999999999999s",
+            "5m ago",
+        ] {
+            let error = parse(text).expect_err(text);
+            let is_long = text.len() >= 7 && !text.contains("ago");
+            assert_eq!(
+                error.contains("at most 365000d"),
+                is_long,
+                "{text}: {error}"
+            );
+        }
+    }
+}
