@@ -131,6 +131,9 @@ impl TryFrom<ServeOptions> for Config {
         let mut redis = options.redis;
         if let (Some(url), Some(path)) = (&mut redis, &options.database.ca_cert) {
             url.set_default_ca(path);
+            if let Some(files) = url.files() {
+                options.database.check_ca(files)?;
+            }
         }
         let tls = match (options.tls_cert, options.tls_key) {
             (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),

@@ -8,7 +8,7 @@ mod files;
 mod pair;
 mod verifier;
 
-pub(crate) use client::ClientTls;
+pub(crate) use client::{ClientTls, read_roots};
 pub(crate) use der::server_end_point;
 pub use files::{ClientFiles, Roots};
 pub(crate) use pair::{Digest, Pair, read as read_pair};

@@ -16,6 +16,7 @@ use crate::limit::RedisUrl;
 use crate::log::{LogFormat, LogLevel};
 use crate::plan::{INVALID_LIMIT, MAX_LIMIT};
 use crate::store::Database;
+use crate::tls::{ClientFiles, Roots, read_roots};
 
 /// The options of the server, and of commands on one database.
 #[derive(Clone, Debug, clap::Args)]
@@ -69,8 +70,22 @@ impl DatabaseOptions {
         if let Database::Postgres(url) = &database {
             let checked = url.check_roots();
             checked.map_err(|problem| InvalidConfig::usage(&format!("{option}: {problem}")))?;
+            if database.verifies() {
+                self.check_ca(&url.files)?;
+            }
         }
         Ok(database)
+    }
+
+    /// Checks the file of `--ca-cert`, if a server is verified with it. A later error would name the option with the URL instead.
+    pub(super) fn check_ca(&self, files: &ClientFiles) -> Result<(), InvalidConfig> {
+        match (&self.ca_cert, &files.roots) {
+            (Some(path), Some(Roots::File(used))) if path == used => {
+                let read = read_roots(path).map(drop);
+                read.map_err(InvalidConfig::of_file("--ca-cert"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -185,7 +200,7 @@ impl ServeOptions {
         };
         database.set_default_ca(path);
         let redis = self.redis.as_ref();
-        !database.verifies() && !redis.is_some_and(RedisUrl::is_encrypted)
+        !database.verifies() && redis.is_none_or(|url| url.files().is_none())
     }
 
     /// Records which options of backups were given. `is_given` returns whether the option with this ID was.

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
@@ -37,21 +38,7 @@ impl ClientTls {
         let (store, trusted) = match (verification, &roots) {
             (Verification::None, _) => (RootCertStore::empty(), Vec::new()),
             (_, Roots::System) => (system_roots()?, Vec::new()),
-            (_, Roots::File(path)) => {
-                let failed = |problem| InvalidFile {
-                    path: path.clone(),
-                    problem,
-                };
-                let trusted = files::read(path).and_then(|pem| pair::chain(&pem));
-                let trusted = trusted.map_err(failed)?;
-                let mut store = RootCertStore::empty();
-                for certificate in &trusted {
-                    store
-                        .add(certificate.clone())
-                        .map_err(|_| failed("a certificate is malformed".into()))?;
-                }
-                (store, trusted)
-            }
+            (_, Roots::File(path)) => read_roots(path)?,
         };
         let provider = Arc::new(ring::default_provider());
         let verifier = Verifier {
@@ -101,6 +88,24 @@ impl ClientTls {
     pub(crate) fn explain(&self, error: &(dyn Error + 'static)) -> Option<String> {
         explain(error, &self.roots)
     }
+}
+
+/// Reads the CAs in a file, as a store and as they are.
+pub(crate) fn read_roots(
+    path: &Path,
+) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), InvalidFile> {
+    let failed = |problem| InvalidFile {
+        path: path.to_owned(),
+        problem,
+    };
+    let trusted = files::read(path).and_then(|pem| pair::chain(&pem));
+    let trusted = trusted.map_err(failed)?;
+    let mut store = RootCertStore::empty();
+    for certificate in &trusted {
+        let added = store.add(certificate.clone());
+        added.map_err(|_| failed("a certificate is malformed".into()))?;
+    }
+    Ok((store, trusted))
 }
 
 fn system_roots() -> anyhow::Result<RootCertStore> {

@@ -160,13 +160,18 @@ fn a_file_that_cannot_be_used_is_named() {
     is_rejected(
         url,
         &["--ca-cert", "missing.pem"],
-        "--database: missing.pem: file not found",
+        "animal-store: --ca-cert missing.pem: file not found",
+    );
+    is_rejected(
+        &format!("{url}&sslrootcert=missing.pem"),
+        &["--ca-cert", "other.pem"],
+        "animal-store: --database: missing.pem: file not found",
     );
     let key = shown(&client.key);
     is_rejected(
         url,
         &["--ca-cert", key],
-        &format!("{key}: contains no certificate in PEM format"),
+        &format!("animal-store: --ca-cert {key}: contains no certificate in PEM format"),
     );
     let cert = shown(&client.cert);
     let url = format!("{url}&sslcert={cert}&sslkey={key}&sslrootcert={cert}");

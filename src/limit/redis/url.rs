@@ -53,8 +53,9 @@ impl RedisUrl {
         self.has_password
     }
 
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.files.is_some()
+    /// The files for TLS, or None if connections are not encrypted.
+    pub(crate) fn files(&self) -> Option<&ClientFiles> {
+        self.files.as_ref()
     }
 
     /// Verifies the certificate of Redis with the CAs in this file, unless the URL names another.

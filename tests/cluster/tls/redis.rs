@@ -89,7 +89,7 @@ fn a_certificate_of_redis_that_is_rejected_leaves_the_node_on_its_own_and_the_ca
     )
     .fails_with(1);
     assert!(
-        line.ends_with("--redis: none.pem: file not found"),
+        line.ends_with("animal-store: --ca-cert none.pem: file not found"),
         "{line}"
     );
 }
