@@ -10,7 +10,7 @@ use harness::{Process, eventually};
 use serde_json::json;
 use socket2::{Domain, Socket, Type};
 
-use crate::{PROGRAM, folder, large_key};
+use crate::{FREE_PORTS, PROGRAM, folder, large_key};
 
 /// Connections of each kind.
 const MANY: usize = 5_000;
@@ -215,5 +215,30 @@ fn a_head_of_more_than_16_kib_is_rejected() {
         let mut start = [0; 12];
         stream.read_exact(&mut start).expect("a response");
         assert_eq!(&start[9..], status.as_bytes());
+    }
+}
+
+#[test]
+fn a_server_executes_itself_with_the_option_of_the_allocator_but_not_if_the_dynamic_loader_runs_it()
+{
+    let folder = folder();
+    let link = folder.path().join("store");
+    std::os::unix::fs::symlink(PROGRAM, &link).expect("a link");
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the maps");
+    let mut paths = maps.split_whitespace();
+    let loader = paths
+        .find(|path| path.contains("/ld-"))
+        .expect("the loader");
+    for (program, args, has_option) in [
+        (PROGRAM, &["serve"][..], true),
+        (link.to_str().expect("text"), &["serve"], true),
+        (loader, &[PROGRAM, "serve"], false),
+    ] {
+        let args = [args, &FREE_PORTS].concat();
+        let process = Process::start(program, folder.path(), &args, &[]);
+        let environment = std::fs::read(format!("/proc/{}/environ", process.id()));
+        let environment = String::from_utf8_lossy(&environment.expect("a process")).into_owned();
+        let found = environment.contains("MIMALLOC_PURGE_DELAY=0");
+        assert_eq!(found, has_option, "{program}");
     }
 }
