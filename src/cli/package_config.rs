@@ -33,7 +33,9 @@ fn generate() -> String {
         }
         let mut help = option.get_help().unwrap().to_string();
         if let ArgAction::Append = option.get_action() {
-            let start = help.strip_suffix("; can be repeated").unwrap();
+            let start = help
+                .strip_suffix("; can be repeated, or separated by commas")
+                .unwrap();
             help = format!("{start}; a list");
         }
         let defaults: Vec<_> = option.get_default_values().iter().collect();

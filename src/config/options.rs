@@ -112,8 +112,8 @@ pub(crate) struct ServeOptions {
     /// File whose first line is the token, instead of --admin-token; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
-    /// Host names, besides IP addresses and localhost, by which clients reach the dashboard and the admin API; can be repeated
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = host_name)]
+    /// Host names, besides IP addresses and localhost, by which clients reach the dashboard and the admin API; can be repeated, or separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = listed(host_name))]
     pub(crate) admin_host: Vec<String>,
     /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes
     #[arg(long, value_name = "FILE")]
@@ -132,11 +132,11 @@ pub(crate) struct ServeOptions {
     /// URL of the staging environment, ending in /v1, for the OpenAPI document
     #[arg(long, value_name = "URL")]
     pub(crate) staging_url: Option<BaseUrl>,
-    /// Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted; can be repeated
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    /// Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted; can be repeated, or separated by commas
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = listed(Cidr::from_str))]
     pub(crate) trusted_proxy: Vec<Cidr>,
-    /// Origins whose pages may call the API from a browser, or * for all; can be repeated
-    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
+    /// Origins whose pages may call the API from a browser, or * for all; can be repeated, or separated by commas
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',', value_parser = listed(Origin::from_str))]
     pub(crate) cors_origin: Vec<Origin>,
     /// Ban a key after this many 429 responses within a minute; 0 disables bans
     #[arg(long, value_name = "N", default_value = "100", value_parser = whole_number)]
@@ -264,6 +264,16 @@ pub(crate) fn url<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
     match text.contains(char::is_control) || text.trim() != text {
         true => Err("must not contain line breaks or other control characters, or begin or end with white space: remove them".into()),
         false => text.parse(),
+    }
+}
+
+/// A parser for each value of a list, which is separated by commas.
+fn listed<T>(
+    parse: fn(&str) -> Result<T, &'static str>,
+) -> impl Fn(&str) -> Result<T, &'static str> + Clone {
+    move |text| match text.contains(char::is_whitespace) {
+        true => Err("must not contain white space: separate values with commas only"),
+        false => parse(text),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use harness::Process;
 use serde_json::Value;
 
 use crate::{PROGRAM, folder, large_key, run};
@@ -191,6 +192,36 @@ fn an_invalid_switch_in_the_environment_is_named_by_its_variable() {
         line,
         "animal-store: invalid value 'maybe' for ANIMAL_STORE_NO_FIRST_KEY: use true or false (see --help)"
     );
+}
+
+#[test]
+fn a_variable_takes_several_values_that_are_separated_by_commas() {
+    let folder = folder();
+    let origins = ["https://a.example", "https://b.example"];
+    let value = origins.join(",");
+    let vars = [("ANIMAL_STORE_CORS_ORIGIN", &*value)];
+    let process = Process::serve_with(PROGRAM, folder.path(), &[], &vars);
+    for origin in origins {
+        let client = process.client(None);
+        let response = client
+            .request("GET", "/v1/pets")
+            .header("Origin", origin)
+            .send();
+        let allowed = response.header("access-control-allow-origin");
+        assert_eq!(allowed, Some(origin), "{response}");
+    }
+    let advice = "must not contain white space: separate values with commas only (see --help)";
+    for (variable, value) in [
+        ("ANIMAL_STORE_ADMIN_HOST", "a.example b.example"),
+        ("ANIMAL_STORE_CORS_ORIGIN", &origins.join(", ")),
+        ("ANIMAL_STORE_TRUSTED_PROXY", "10.0.0.0/8, ::1"),
+    ] {
+        let line = run(folder.path(), &[(variable, value)], &["serve"]).fails_with(2);
+        assert!(
+            line.ends_with(&format!("for {variable}: {advice}")),
+            "{line}"
+        );
+    }
 }
 
 #[test]
