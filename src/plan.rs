@@ -103,13 +103,13 @@ impl PlanName {
                 Ok(Plan::Enterprise(limits))
             }
             (Self::Enterprise, _, _) => {
-                Err("plan enterprise requires a limit per minute and one per day".into())
+                Err("the enterprise plan requires a limit per minute and one per day".into())
             }
             (Self::Free, None, None) => Ok(Plan::Free),
             (Self::Pro, None, None) => Ok(Plan::Pro),
             (Self::Business, None, None) => Ok(Plan::Business),
             (name, _, _) => Err(format!(
-                "plan {name} has fixed limits: only plan enterprise has custom ones"
+                "the {name} plan has fixed limits: only the enterprise plan has custom ones"
             )),
         }
     }
@@ -156,9 +156,17 @@ mod tests {
             (plan.limits().per_minute(), plan.limits().per_day()),
             (7, 9)
         );
-        assert!(PlanName::Enterprise.with_limits(Some(7), None).is_err());
+        let missing = PlanName::Enterprise.with_limits(Some(7), None).unwrap_err();
+        assert_eq!(
+            missing,
+            "the enterprise plan requires a limit per minute and one per day"
+        );
         assert!(PlanName::Enterprise.with_limits(Some(0), Some(1)).is_err());
-        assert!(PlanName::Free.with_limits(Some(7), None).is_err());
+        let fixed = PlanName::Free.with_limits(Some(7), None).unwrap_err();
+        assert_eq!(
+            fixed,
+            "the free plan has fixed limits: only the enterprise plan has custom ones"
+        );
         assert!(PlanName::Pro.with_limits(None, None).is_ok());
     }
 }

@@ -90,10 +90,10 @@ pub(super) struct KeyArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct EnterpriseLimits {
-    /// Requests per minute, for plan enterprise only
+    /// Requests per minute, for the enterprise plan only
     #[arg(long, value_name = "N", value_parser = options::limit)]
     per_minute: Option<u32>,
-    /// Requests per day, for plan enterprise only
+    /// Requests per day, for the enterprise plan only
     #[arg(long, value_name = "N", value_parser = options::limit)]
     per_day: Option<u32>,
 }

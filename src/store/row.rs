@@ -24,7 +24,7 @@ pub(super) fn condition(state: Option<OrderState>) -> String {
     })
 }
 
-/// The values of the columns of a plan: only plan enterprise has limits per key.
+/// The values of the columns of a plan: only the enterprise plan has limits per key.
 pub(super) fn plan_columns(plan: Plan) -> (&'static str, Option<i64>, Option<i64>) {
     let limits = match plan {
         Plan::Enterprise(limits) => Some(limits),

@@ -76,7 +76,7 @@ for (const button of document.querySelectorAll("[data-sort]")) {
 onTyped($("keys-search"), () => listAgain());
 $("keys-state").addEventListener("change", () => listAgain());
 
-/** The fields of a plan. Only plan enterprise has limits to enter. */
+/** The fields of a plan. Only the enterprise plan has limits to enter. */
 function planFields(selected, perMinute, perDay) {
   const plan = choice("plan", plans, selected);
   const minute = element("input", { name: "perMinute", type: "number", min: 1, max: 1e9, value: perMinute });
