@@ -73,7 +73,7 @@ enum Command {
     Backup(backup::BackupCommand),
     Restore(restore::RestoreCommand),
     Copy(copy::CopyCommand),
-    /// Create the database, or migrate it to the format of this version
+    /// Create the database, or migrate it to the format (schema version) of this version
     Migrate(CommandOptions),
     /// Print the OpenAPI document
     Openapi(openapi::OpenapiCommand),
@@ -251,7 +251,12 @@ fn overridden(matches: &clap::ArgMatches) -> Vec<&'static str> {
 fn command() -> clap::Command {
     let serve = ServeOptions::augment_args(clap::Command::new("serve"));
     let with_variable: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
-    configure_args(Cli::command(), &with_variable)
+    let command = ["backup", "restore"]
+        .iter()
+        .fold(Cli::command(), |command, name| {
+            command.mut_subcommand(name, database::with_embedded_help)
+        });
+    configure_args(command, &with_variable)
 }
 
 fn configure_args(command: clap::Command, with_variable: &[&str]) -> clap::Command {

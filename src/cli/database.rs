@@ -1,6 +1,7 @@
 //! The options, the clock and the runtime of commands on a database.
 
 use anyhow::Context;
+use clap::Arg;
 
 use super::outcome::{Failure, Outcome};
 use super::print;
@@ -35,6 +36,18 @@ impl CommandOptions {
     pub(super) fn database(&self) -> &Database {
         &self.database.database
     }
+}
+
+/// A command on an embedded database. Its help does not show the options of PostgreSQL, which it accepts because the configuration file
+/// or the environment may set them.
+pub(super) fn with_embedded_help(command: clap::Command) -> clap::Command {
+    let hidden = |option: Arg| option.hide(true);
+    command
+        .mut_arg("database", |option| {
+            option.help("Embedded database: sqlite:PATH")
+        })
+        .mut_arg("database_password_file", hidden)
+        .mut_arg("ca_cert", hidden)
 }
 
 /// Prints why the command waits.

@@ -22,7 +22,7 @@ use crate::store::{
 /// The consequence of a signal that stops it.
 const NOTHING_RESTORED: &str = "nothing was restored";
 
-/// Replace the embedded database with a backup; no server may use it.
+/// Replace the embedded database with a backup; stop the server first.
 ///
 /// The backup is copied and checked first. The database that it replaces is kept under a name that is printed.
 #[derive(Debug, clap::Args)]

@@ -286,6 +286,30 @@ fn help_and_version_go_to_standard_output() {
 }
 
 #[test]
+fn the_help_of_commands_on_embedded_databases_does_not_offer_postgresql() {
+    let folder = folder();
+    for command in ["backup", "restore"] {
+        let help = run(folder.path(), &[], &[command, "--help"])
+            .exits(0)
+            .stdout;
+        assert!(help.contains("Embedded database: sqlite:PATH"), "{help}");
+        for option in ["postgres://", "--database-password-file", "--ca-cert"] {
+            assert!(!help.contains(option), "{help}");
+        }
+    }
+    // A configuration file that commands share may still have the options.
+    large_key(folder.path());
+    let file = "ca-cert = 'ca.pem'\ndatabase-password-file = 'password'\n";
+    fs::write(folder.path().join("c.toml"), file).expect("a file");
+    run(
+        folder.path(),
+        &[],
+        &["backup", "b.db", "--config", "c.toml"],
+    )
+    .exits(0);
+}
+
+#[test]
 fn a_token_in_the_environment_is_not_shown_by_help() {
     let token = ("ANIMAL_STORE_ADMIN_TOKEN", "correct-horse-battery");
     let help = run(folder().path(), &[token], &["serve", "--help"])

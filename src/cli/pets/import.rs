@@ -43,7 +43,7 @@ const MAX_PRINTED_LINES: u64 = 20;
 /// Import animals from a file, even while the server is running.
 ///
 /// Either all of them become visible together, or, if a line is bad, none. A missing database is created, and one of an
-/// earlier database format is migrated.
+/// earlier database format (schema version) is migrated.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportCommand {
     /// File to read, ending in .ndjson or .csv, and then .gz or .zst if it is compressed; - for standard input
