@@ -73,7 +73,7 @@ enum Command {
     Backup(backup::BackupCommand),
     Restore(restore::RestoreCommand),
     Copy(copy::CopyCommand),
-    /// Create the database, or migrate it to the format (schema version) of this version
+    /// Create the database, or migrate it to the database format (schema version) of this release
     Migrate(CommandOptions),
     /// Print the OpenAPI document
     Openapi(openapi::OpenapiCommand),

@@ -19,7 +19,7 @@ use crate::store::{ChangedKey, KeyChange, KeyRecord, KeyState, NewKey, Store, St
 pub enum Error {
     #[error(transparent)]
     Rejected(#[from] KeyRejection),
-    #[error("cannot access the keys: {0}")]
+    #[error("cannot access the keys")]
     Store(#[from] StoreError),
     #[error("the operating system provided no random numbers: {0}")]
     NoRandomness(getrandom::Error),

@@ -220,8 +220,6 @@ impl Server {
                 "without --redis each node counts separately: a key can use its full limit on every node"
             );
         }
-        tracing::info!(%address, %admin_address, max_connections, "ready");
-        notifier.send(&format!("READY=1\nSTATUS=Serving {local_url}"));
         Ok(Running {
             shared,
             end_reasons,

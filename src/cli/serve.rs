@@ -80,22 +80,30 @@ async fn serve(
     let startup_message = startup_message(&config, &running, secret);
     let first_key = first_key.map(|issued| issued.record.id);
     // Not before: a failed startup prints one line.
+    running.report_ready();
     log_warnings(options);
     // Standard output may be closed, or a pipe that nobody reads: neither prevents serving.
-    let printing = tokio::task::spawn_blocking(move || {
-        if print::bytes(startup_message.as_bytes()).is_err()
-            && let Some(id) = first_key
-        {
+    let warn_of_lost_secret = move || {
+        if let Some(id) = first_key {
             tracing::warn!("{}", secret_lost(id, "created"));
         }
+    };
+    let mut printing = tokio::task::spawn_blocking(move || {
+        if print::bytes(startup_message.as_bytes()).is_err() {
+            warn_of_lost_secret();
+        }
     });
-    let _ = tokio::time::timeout(PRINT_TIMEOUT, printing).await;
+    let _ = tokio::time::timeout(PRINT_TIMEOUT, &mut printing).await;
 
-    tokio::select! {
-        // No drain: nothing can be stored any more, or a thread has ended, and its connections with it.
-        reason = running.failed() => return Err(anyhow!(reason)),
-        signal = signals.first() => tracing::info!(signal, "shutting down"),
+    let ended = tokio::select! {
+        reason = running.failed() => Err(anyhow!(reason)),
+        signal = signals.first() => Ok(signal),
+    };
+    if !printing.is_finished() {
+        warn_of_lost_secret();
     }
+    // No drain after a failure: nothing can be stored any more, or a thread has ended, and its connections with it.
+    tracing::info!(signal = ended?, "shutting down");
     running.shut_down().await
 }
 

@@ -12,6 +12,16 @@ pub enum Rejection {
     PlainHttp,
 }
 
+impl Rejection {
+    /// The limit that was reached, if it was one.
+    pub fn limit(self) -> Option<ConnectionLimit> {
+        match self {
+            Self::TooManyConnections(limit) => Some(limit),
+            Self::Timeout | Self::PlainHttp => None,
+        }
+    }
+}
+
 named! {
     pub enum ConnectionLimit {
         /// No connection waits for its client, so none can be evicted.

@@ -142,10 +142,7 @@ impl Service for Pipeline {
         let mut response = ApiError::from(reason).response();
         response.rate_limit = Some(rate_limit_headers(access.addresses.quota(peer, now)));
         cors.allow_unknown(&mut response);
-        let limit = match reason {
-            Rejection::TooManyConnections(limit) => Some(limit),
-            Rejection::Timeout | Rejection::PlainHttp => None,
-        };
+        let limit = reason.limit();
         if let Some(limit) = limit {
             self.metrics.count_rejected_connection(limit);
         }

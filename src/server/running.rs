@@ -7,10 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use futures_util::future::join_all;
 use tokio::sync::{mpsc, watch};
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::shared::Shared;
 use crate::api::url::BaseUrl;
@@ -30,6 +28,9 @@ const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
 /// How long the shutdown waits for threads. After the drain, a thread waits up to a second for blocking work. One that takes longer
 /// hangs: it must neither keep the process alive nor prevent the last flush.
 const JOIN_TIMEOUT: Duration = DRAIN_TIMEOUT.saturating_add(Duration::from_secs(2));
+
+/// The pause between two looks at the threads.
+const JOIN_INTERVAL: Duration = Duration::from_millis(10);
 
 pub struct Running {
     pub(super) shared: Arc<Shared>,
@@ -53,6 +54,20 @@ impl Running {
         &self.shared.store
     }
 
+    /// Tells the log and the service manager that startup is complete.
+    pub fn report_ready(&self) {
+        let Self {
+            address,
+            admin_address,
+            max_connections,
+            local_url,
+            ..
+        } = self;
+        tracing::info!(%address, %admin_address, max_connections, "ready");
+        self.notifier
+            .send(&format!("READY=1\nSTATUS=Serving {local_url}"));
+    }
+
     /// Returns the reason when the server has failed.
     pub async fn failed(&mut self) -> String {
         tokio::select! {
@@ -71,14 +86,14 @@ impl Running {
         self.shutdown.send_replace(true);
         let threads = std::mem::take(&mut self.threads);
         let mut finishing = pin!(async {
-            let hanging = join(threads).await;
+            let hanging = join(&threads).await;
             if !hanging.is_empty() {
                 tracing::error!(threads = hanging.join(", "), "threads have not ended");
             }
-            (hanging, self.last_flush(deadline).await)
+            (hanging.is_empty(), self.last_flush(deadline).await)
         });
         let finished = timeout(DRAIN_TIMEOUT - FINAL_WRITES_TIME, finishing.as_mut()).await;
-        let (hanging, flushed) = match finished {
+        let (all_ended, flushed) = match finished {
             Ok(finished) => finished,
             Err(_) => {
                 self.shared.store.writer().state.stop_waiting_for_imports();
@@ -91,7 +106,7 @@ impl Running {
         }
         trace::shut_down();
         flushed.context("cannot store the usage and the bans recorded since the last flush")?;
-        ensure!(hanging.is_empty(), "threads have not ended; see the log");
+        ensure!(all_ended, "threads have not ended; see the log");
         Ok(())
     }
 
@@ -109,18 +124,19 @@ impl Running {
             if !is_temporary || next + began.elapsed() >= deadline {
                 return flushed;
             }
-            tokio::time::sleep(FLUSH_RETRY_DELAY).await;
+            sleep(FLUSH_RETRY_DELAY).await;
         }
     }
 }
 
-/// Waits until the threads have ended. Returns the names of those that have not ended in time.
-async fn join(threads: Vec<JoinHandle<()>>) -> Vec<String> {
-    let joining = threads.into_iter().map(async |thread| {
-        let name = thread.thread().name().unwrap_or_default().to_owned();
-        // A panic was logged by its thread; the other threads still have to finish.
-        let joined = timeout(JOIN_TIMEOUT, spawn_blocking(move || thread.join())).await;
-        joined.is_err().then_some(name)
-    });
-    join_all(joining).await.into_iter().flatten().collect()
+/// Waits until the threads have ended. Returns the names of those that have not ended in time. A panic was logged by its thread.
+async fn join(threads: &[JoinHandle<()>]) -> Vec<&str> {
+    let deadline = Instant::now() + JOIN_TIMEOUT;
+    let running = || threads.iter().filter(|thread| !thread.is_finished());
+    while running().next().is_some() && Instant::now() < deadline {
+        sleep(JOIN_INTERVAL).await;
+    }
+    running()
+        .filter_map(|thread| thread.thread().name())
+        .collect()
 }

@@ -24,8 +24,8 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::health;
 use crate::http::{
-    ConnectionLimits, Connections, Exchange, Head, Maximum, RateLimitHeaders, Rejection,
-    RequestBody, RequestId, Response, Service, Timeouts, Tls, accept,
+    ConnectionLimit, ConnectionLimits, Connections, Exchange, Head, Maximum, RateLimitHeaders,
+    Rejection, RequestBody, RequestId, Response, Service, Timeouts, Tls, accept,
 };
 use crate::key;
 use crate::log::{RequestLine, RequestLog};
@@ -160,6 +160,7 @@ impl StartupService {
         status: StatusCode,
         id: &RequestId,
         request: Option<(&Head<'_>, &Exchange)>,
+        reason: Option<&'static str>,
     ) {
         let is_logged = label != OperationLabel::Health;
         let Some(log) = self.log.as_ref().filter(|_| is_logged) else {
@@ -175,7 +176,7 @@ impl StartupService {
             status: status.as_u16(),
             took: took.unwrap_or_default(),
             key: None,
-            reason: None,
+            reason,
             cause: None,
         });
     }
@@ -217,15 +218,17 @@ impl Service for StartupService {
         response.close = true;
         let (label, status) = (OperationLabel::of(&route), response.status);
         let request = Some((head, exchange));
-        self.log(label, client.address, status, &exchange.id, request);
+        self.log(label, client.address, status, &exchange.id, request, None);
         response
     }
 
-    fn reject(&self, _: Rejection, peer: IpAddr, id: &RequestId) -> Response {
+    fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response {
         let mut response = starting().response();
         response.rate_limit = self.rate_limit(peer);
         self.cors.allow_unknown(&mut response);
-        self.log(OperationLabel::Connection, peer, response.status, id, None);
+        let (label, status) = (OperationLabel::Connection, response.status);
+        let limit = reason.limit().map(ConnectionLimit::as_str);
+        self.log(label, peer, status, id, None, limit);
         response
     }
 

@@ -92,7 +92,7 @@ fn a_worker_that_hangs_delays_a_shutdown_by_seconds_and_the_last_usage_is_stored
         Some("animal-store: threads have not ended; see the log")
     );
     let usage = run(folder.path(), &[], &["keys", "usage", "--json"]).exits(0);
-    assert!(usage.stdout.contains("\"requests\":1"), "{usage:?}");
+    assert!(usage.stdout.contains("\"requests\":1,"), "{usage:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The first key of a new database: its secret is shown once, and no key is issued whose secret is not shown.
+//! The first key of a new database: its secret is shown once, and a key whose secret cannot be shown is reported.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -99,4 +99,38 @@ fn a_signal_while_the_first_key_is_issued_does_not_keep_its_secret_from_being_sh
     assert!(output.stderr.contains("SIGTERM"), "{output:?}");
     let shown = std::fs::read_to_string(folder.path().join("shown")).expect("a file");
     assert!(shown.contains("First API key"), "{shown}");
+}
+
+#[test]
+fn a_first_key_whose_secret_nobody_has_read_is_reported_at_the_end() {
+    let folder = folder();
+    let ports = FREE_PORTS.join(" ");
+    // The reader reads nothing, and the pipe is full.
+    let line = format!(
+        "{{ head -c 65536 /dev/zero; timeout -s TERM 4 {PROGRAM} serve {ports} 2> log; }} | sleep 8"
+    );
+    harness::run("sh", folder.path(), &["-c", &line]).exits(0);
+    let read = |name| std::fs::read_to_string(folder.path().join(name)).expect("a file");
+    let log = read("log");
+    assert!(log.contains("keys rotate 1"), "{log}");
+    assert!(log.contains("shutting down"), "{log}");
+}
+
+#[test]
+fn a_server_that_cannot_issue_its_first_key_does_not_say_that_it_is_ready() {
+    let folder = folder();
+    let wal = folder.path().join("animal-store.db-wal");
+    let wal = wal.to_str().expect("a path");
+    let strace = ["-f", "-qq", "-o", "/dev/null", "-P", wal];
+    let inject = ["-e", "inject=pwrite64:error=ENOSPC"];
+    let args = [&strace[..], &inject, &[PROGRAM, "serve"], &FREE_PORTS].concat();
+    let output = harness::run("strace", folder.path(), &args).exits(1);
+    assert!(!output.stderr.contains(" ready "), "{output:?}");
+    let last = output.stderr.lines().last();
+    assert_eq!(
+        last,
+        Some(
+            "animal-store: cannot issue the first key: cannot access the keys: the store is not available: database or disk is full"
+        )
+    );
 }
