@@ -241,6 +241,30 @@ fn streams_count_against_the_limits_of_connections() {
 }
 
 #[test]
+fn large_heads_of_streams_whose_responses_are_not_read_cost_little() {
+    let (process, key, certificate, _folder) = process(&["--max-connections-per-address", "500"]);
+    let before = memory(&process);
+    let large = "a".repeat(14_000);
+    // Some are within the limit, and the others over it.
+    let open: Vec<Raw> = (0..20)
+        .map(|_| {
+            let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
+            let head = raw.head("GET", "/livez", &[("x-large", &large)]);
+            for stream in (1..200).step_by(2) {
+                raw.send_frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
+            }
+            raw
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(key.get("/v1/pets").status, 200);
+    let more = memory(&process).saturating_sub(before) >> 20;
+    println!("2,000 large heads: {more} MiB");
+    assert!(more < 20, "{more} MiB");
+    drop(open);
+}
+
+#[test]
 fn an_idle_connection_costs_at_most_64_kib() {
     let (process, key, certificate, _folder) = process(&[]);
     for _ in 0..20 {

@@ -39,6 +39,23 @@ fn rejected_streams_are_counted() {
     assert!((1.0..=4.0).contains(&count), "{count}");
 }
 
+#[test]
+fn a_rejected_stream_does_not_wait_for_a_client_that_has_no_room_for_its_response() {
+    let (_app, key, certificate, _folder) = server(|config| config.max_connections_per_address = 3);
+    let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
+    for stream in (1..200).step_by(2) {
+        raw.get(stream, "/livez");
+    }
+    // Some were within the limit, and wait for room.
+    for _ in 0..50 {
+        let reset = raw.next_of(RST_STREAM).expect("a reset");
+        // REFUSED_STREAM: the client may retry it.
+        assert_eq!(reset.error(), 7, "{reset:?}");
+    }
+    // One at a time is always served.
+    assert_eq!(key.get("/v1/pets").status, 200);
+}
+
 /// A connection, and creations on it whose bodies do not come: more than there is room for.
 struct Full {
     client: SendRequest<Bytes>,

@@ -17,9 +17,9 @@ use super::super::header::{self, LastValue, last_value};
 use super::super::linger::Linger;
 use super::super::progress::InFlightRequest;
 use super::super::service::Worker;
-use super::super::{Exchange, Head, RequestBody, RequestId, Response, Service};
+use super::super::{Exchange, Head, RequestBody, Response, Service};
 use super::received::ReceivedBody;
-use super::send::{RequestContext, send_body};
+use super::send::{RequestContext, WhenFull, send_body};
 use crate::clock::Timestamp;
 
 /// Starts a request. Most end immediately; the others become tasks.
@@ -82,7 +82,9 @@ async fn serve<S: Service>(
     };
     let Some(response) = response else { return };
     let is_head = parts.method == Method::HEAD;
-    send(&context, response, &exchange.id, is_head, &mut respond).await;
+    // The client may take long to read the response, and a head is large.
+    drop(parts);
+    send(&context, response, &exchange, is_head, &mut respond).await;
     if !body.is_read() && !is_over_limit {
         tokio::select! {
             () = Linger::discard(&context.worker.lingering, &mut body) => {}
@@ -102,14 +104,14 @@ fn send_continue(respond: &mut SendResponse<Bytes>) {
 async fn send<S: Service>(
     context: &RequestContext<S>,
     mut response: Response,
-    id: &RequestId,
+    exchange: &Exchange,
     is_head: bool,
     respond: &mut SendResponse<Bytes>,
 ) {
     // Only the stream ends with its response: the connection stays open for others.
     response.close = false;
     let status = response.status;
-    let (mut headers, body) = response.into_parts(id);
+    let (mut headers, body) = response.into_parts(&exchange.id);
     headers.insert(DATE, date(context.worker.service.now()));
     // A response without content must not announce a length, and a 304 only that of the content (RFC 9110).
     let has_content = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
@@ -124,7 +126,11 @@ async fn send<S: Service>(
         return;
     };
     if !ends {
-        send_body(stream, body, context).await;
+        let when_full = match exchange.is_over_limit {
+            true => WhenFull::Reset,
+            false => WhenFull::Wait,
+        };
+        send_body(stream, body, context, when_full).await;
     }
 }
 

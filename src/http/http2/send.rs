@@ -29,16 +29,26 @@ pub(super) struct RequestContext<S: Service> {
     pub(super) outgoing: Rc<Outgoing>,
 }
 
+/// What happens to a stream whose client has no room for its response.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WhenFull {
+    Wait,
+    /// For a stream over the limit: it counts nowhere, so there could be any number of them.
+    Reset,
+}
+
 /// Sends a body to its end, or until the client no longer reads.
 pub(super) async fn send_body<S: Service>(
     stream: SendStream<Bytes>,
     body: Body,
     context: &RequestContext<S>,
+    when_full: WhenFull,
 ) {
     let mut sending = Sending {
         stream,
         context,
         timeouts: context.worker.timeouts,
+        when_full,
         waited: Duration::ZERO,
         sent: 0,
     };
@@ -47,7 +57,10 @@ pub(super) async fn send_body<S: Service>(
         false => sending.send_bytes(body).await,
     };
     if sent.is_none() {
-        sending.stream.send_reset(Reason::CANCEL);
+        sending.stream.send_reset(match when_full {
+            WhenFull::Wait => Reason::CANCEL,
+            WhenFull::Reset => Reason::REFUSED_STREAM,
+        });
     }
 }
 
@@ -55,6 +68,7 @@ struct Sending<'a, S: Service> {
     stream: SendStream<Bytes>,
     context: &'a RequestContext<S>,
     timeouts: Timeouts,
+    when_full: WhenFull,
     /// How long the server has waited for the client, and how much the client has read, since the rate was last checked.
     waited: Duration,
     sent: usize,
@@ -112,6 +126,7 @@ impl<S: Service> Sending<'_, S> {
             outgoing, progress, ..
         } = self.context;
         if outgoing.is_full() {
+            self.may_wait()?;
             let _waiting = progress.wait_for_reader();
             outgoing.room().await;
         }
@@ -123,6 +138,10 @@ impl<S: Service> Sending<'_, S> {
         Some(())
     }
 
+    fn may_wait(&self) -> Option<()> {
+        (self.when_full == WhenFull::Wait).then_some(())
+    }
+
     /// Waits until the client has room for a part of the body. Returns how many bytes it has room for, at most those that are left.
     async fn room(&mut self, left: usize) -> Option<usize> {
         let length = left.min(CHUNK_BYTES);
@@ -131,6 +150,7 @@ impl<S: Service> Sending<'_, S> {
             if let capacity @ 1.. = self.stream.capacity() {
                 return Some(capacity.min(length));
             }
+            self.may_wait()?;
             let began = Instant::now();
             let time_left = self.timeouts.idle.saturating_sub(self.waited);
             let waiting = self.context.progress.wait_for_client();
