@@ -241,9 +241,11 @@ fn a_backup_is_restored_from_another_disk_through_links_and_where_there_is_no_da
     );
     assert_eq!(animals(&folder.path().join("data").join(&data[1])), AFTER);
 
+    // As in "$FOLDER/far.db" if FOLDER is "/".
+    let two_slashes = format!("/{}", far.display());
     let new = [
         "restore",
-        "latest.db",
+        &two_slashes,
         "--yes",
         "--database",
         "sqlite:new.db",

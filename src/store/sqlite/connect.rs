@@ -33,7 +33,10 @@ pub(super) fn immutable_reader(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?;
+    // Otherwise the first folder of a path that begins with two slashes would be taken for the authority.
+    let authority = if path.is_absolute() { "//" } else { "" };
+    let uri = format!("file:{authority}{escaped}?immutable=1");
+    let connection = Connection::open_with_flags(uri, flags)?;
     configure(&connection)?;
     replace_lower(&connection)?;
     Ok(connection)
