@@ -124,7 +124,7 @@ impl Command {
                 force,
                 yes,
             } => {
-                let (store, now) = options.open(Mode::ReadWrite, clock).await?;
+                let (store, _) = options.open(Mode::ReadWrite, clock).await?;
                 let pet = get(&store, PetId(id)).await?;
                 let [_, name, ..] = row(&pet);
                 if !yes {
@@ -137,6 +137,8 @@ impl Command {
                         format!("animal {id} ({name}) will be removed permanently{order}");
                     confirm::confirm(question).await?;
                 }
+                // The confirmation took time: an open order may have been placed meanwhile.
+                let now = clock.now();
                 let removed = store.remove_pet(PetId(id), force, now).await;
                 let removed = removed
                     .context("cannot remove the animal")?

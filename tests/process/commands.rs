@@ -358,33 +358,3 @@ fn completions_are_printed_for_each_shell() {
         .status();
     assert!(checked.expect("bash runs").success());
 }
-
-#[test]
-fn ctrl_c_at_a_question_ends_a_command_with_one_line_and_changes_nothing() {
-    let folder = folder();
-    large_key(folder.path());
-    crate::backup::fill(folder.path(), 1);
-    run(folder.path(), &[], &["keys", "rotate", "1"]).exits(0);
-    for command in ["pets remove 1", "keys rotate 1"] {
-        let interrupted = format!("(sleep 2; kill -INT $$) & exec {PROGRAM} {command}");
-        let (code, shown) = harness::on_terminal(folder.path(), &interrupted, &[], "");
-        assert_eq!(code, Some(1), "{command}: {shown}");
-        let end = "Continue? [y/N] animal-store: stopped by SIGINT: nothing was changed\n";
-        assert!(shown.ends_with(end), "{command}: {shown:?}");
-    }
-    run(folder.path(), &[], &["pets", "show", "1"]).exits(0);
-
-    // After the reply, too, while the change waits for the lock of another process.
-    let other =
-        rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a database");
-    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
-    let interrupted = format!("(sleep 2; kill -INT $$) & exec {PROGRAM} pets remove 1");
-    let (code, shown) = harness::on_terminal(folder.path(), &interrupted, &[], "y\n");
-    other.execute_batch("COMMIT").expect("no lock");
-    assert_eq!(code, Some(1), "{shown}");
-    assert!(
-        shown.ends_with("animal-store: stopped by SIGINT: the change may have been made\n"),
-        "{shown:?}"
-    );
-    run(folder.path(), &[], &["pets", "show", "1"]).exits(0);
-}

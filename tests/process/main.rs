@@ -36,6 +36,7 @@ mod overload;
 mod packaging;
 mod permission;
 mod ports;
+mod questions;
 mod readiness;
 mod rejection;
 mod restart;
