@@ -234,6 +234,15 @@ pub(crate) fn fill(folder: &Path, animals: u32) {
         .expect("animals");
 }
 
+/// The same, but they stay in the write-ahead log until the connection that it returns is closed: it has an older snapshot.
+pub(crate) fn fill_log(folder: &Path, animals: u32) -> Connection {
+    let reader = Connection::open(folder.join(SOURCE)).expect("a database");
+    let snapshot = reader.execute_batch("BEGIN; SELECT * FROM pets");
+    snapshot.expect("a snapshot");
+    fill(folder, animals);
+    reader
+}
+
 #[test]
 fn of_a_hundred_creations_beside_a_backup_ninety_nine_take_at_most_three_times_as_long() {
     let folder = folder();

@@ -308,17 +308,19 @@ fn script_after(command: &str, backups: &str) -> String {
 
 #[test]
 fn a_full_disk_is_a_failure_and_that_of_the_database_is_not_filled() {
+    let mount = |size| format!("mount -t tmpfs -o size={size} none backups");
+    let move_to =
+        |disk| format!("{disk} && cp animal-store.db* backups && cd backups && mkdir backups");
+    // The database has 21 MB. They are free on both disks, and so are the 64 MiB on the second one, but not both.
     for (command, part) in [
-        ("mount -t tmpfs -o size=40k none backups", "disk is full"),
-        (
-            "cp animal-store.db /tmp/animals.db.$$ && mount -t tmpfs -o size=16m none . && cd \"$PWD\" && \
-             mv /tmp/animals.db.$$ animal-store.db && mkdir backups",
-            "which a backup must not fill",
-        ),
+        (mount("40k"), "disk is full"),
+        (move_to(mount("50m")), "which a backup must not fill"),
+        (move_to(mount("100m")), "which a backup must not fill"),
     ] {
         let (folder, key) = with_folders();
+        let _reader = crate::backup::fill_log(folder.path(), 80_000);
         // On file systems that only it sees.
-        let args = ["-rm", "sh", "-c", &script_after(command, "backups")];
+        let args = ["-rm", "sh", "-c", &script_after(&command, "backups")];
         let server = Process::start("unshare", folder.path(), &args, &[]);
         logged(&server, &["ERROR", "backup failed", part]);
         let client = server.client(Some(&key));

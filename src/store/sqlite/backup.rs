@@ -163,7 +163,7 @@ fn reject_database(source: &Path, target: &Path) -> Result<(), BackupError> {
 }
 
 /// The size of the database without its free pages.
-fn size(connection: &Connection) -> rusqlite::Result<u64> {
+pub(super) fn size(connection: &Connection) -> rusqlite::Result<u64> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
     let pages = pragma("page_count")?.saturating_sub(pragma("freelist_count")?);
     Ok(u64::from(pages) * u64::from(pragma("page_size")?))

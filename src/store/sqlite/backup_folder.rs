@@ -14,7 +14,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{Access, access, statvfs};
 
-use super::backup::{BackupProgress, prepare};
+use super::backup::{BackupProgress, prepare, size};
+use super::error::describe;
+use super::readers::Readers;
 use crate::clock::Timestamp;
 use crate::new_file::{NewFile, Overwrite, remove_leftovers};
 use crate::store::contract::DeploymentId;
@@ -172,7 +174,10 @@ impl BackupFolder {
         let disk = statvfs(&self.folder);
         let disk = disk.map_err(|error| unusable(&self.folder, io::Error::from(error)))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        let needed = source.len().saturating_add(RESERVED_BYTES);
+        // Not the length of the file: a part of the database may be in the write-ahead log only.
+        let size = Readers::new(&self.source, true).with(|connection| size(connection));
+        let size = size.map_err(|error| unusable(&self.source, describe(&error)))?;
+        let needed = size.saturating_add(RESERVED_BYTES);
         if free < needed {
             bail!(
                 "{} has {free} bytes free, and {needed} are needed: the database is on the same disk, which a backup must not fill",
