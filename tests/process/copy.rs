@@ -1,8 +1,10 @@
 //! `animal-store copy` from one file to another: its progress, and what it leaves behind when it is killed or the disk is full.
 
+use std::fs;
 use std::path::Path;
 
 use crate::calls::{disk_full_from_each, killed_at_each, names};
+use crate::permission::{allow, run as run_unprivileged};
 use crate::{PROGRAM, folder, large_key, run};
 
 const COPY: [&str; 5] = [
@@ -135,4 +137,28 @@ fn a_copy_whose_commit_sqlite_rejects_fails_with_its_reason_and_leaves_the_targe
     target.execute_batch("DROP TABLE mine").expect("no table");
     run(folder.path(), &[], &COPY).exits(0);
     assert_ne!(keys().trim(), "[]");
+}
+
+#[test]
+fn a_copy_does_not_write_to_its_source_which_may_be_read_only() {
+    let folder = folder();
+    let run = |args: &[&str]| run_unprivileged(folder.path(), args).exits(0);
+    run(&["migrate"]);
+    run(&["backup", "backup.db"]);
+    // The backup is not in WAL mode.
+    for (name, mode) in [("animal-store.db", 0o600), ("backup.db", 0o444)] {
+        let path = folder.path().join(name);
+        allow(&path, mode);
+        let state = || {
+            let modified = path.metadata().and_then(|file| file.modified());
+            (fs::read(&path).expect("a file"), modified.expect("a time"))
+        };
+        let (before, mut names_after) = (state(), names(folder.path()));
+        let (from, to) = (format!("sqlite:{name}"), format!("sqlite:new-{name}"));
+        run(&["copy", "--from", &from, "--to", &to]);
+        assert!(state() == before, "{name} has changed");
+        names_after.push(format!("new-{name}"));
+        names_after.sort();
+        assert_eq!(names(folder.path()), names_after);
+    }
 }

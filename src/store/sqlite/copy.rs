@@ -25,6 +25,14 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(LOCK_TIMEOUT)?;
+    connect::configure(&connection)?;
+    Ok(connection)
+}
+
 /// A connection in a transaction: a snapshot of the source, or what is written to the target.
 pub(crate) struct SqliteSession {
     connection: Connection,
@@ -56,7 +64,8 @@ impl SqliteSession {
     pub(crate) fn source(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: false }, 1, None)?;
         let engine = DiscardOnDrop(Some(engine));
-        let connection = connect::reader(path)?;
+        // Not a read-only one, which would leave behind the files that SQLite creates next to a database in WAL mode.
+        let connection = open(path)?;
         connection.execute_batch("BEGIN")?;
         Ok(Self { connection, engine })
     }
@@ -65,11 +74,8 @@ impl SqliteSession {
     pub(crate) fn target(path: &Path) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: true }, 1, None)?;
         let engine = DiscardOnDrop(Some(engine));
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(LOCK_TIMEOUT)?;
+        let connection = open(path)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        connect::configure(&connection)?;
         // They would give every key another revision.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         connection.execute_batch("BEGIN IMMEDIATE")?;

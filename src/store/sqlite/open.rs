@@ -73,14 +73,15 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         before: before.map(i64::from),
         after: known,
     };
+    let for_reading = |lock| Opened {
+        writer: None,
+        lock,
+        files: OpenFiles::default(),
+        format_change: format_change(format),
+        created: None,
+    };
     if mode == Mode::ReadOnly {
-        return Ok(Opened {
-            writer: None,
-            lock: None,
-            files: OpenFiles::default(),
-            format_change: format_change(format),
-            created: None,
-        });
+        return Ok(for_reading(None));
     }
     // A running server may not support the format of this version.
     let migrates = format != Some(migrations::CURRENT_FORMAT);
@@ -113,6 +114,10 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
             }
             Err(error) => return Err(error),
         }
+    }
+    // The source of a copy. A writer would change a backup, which is not in WAL mode.
+    if mode == (Mode::Copy { migrate: false }) {
+        return Ok(for_reading(lock));
     }
     let created = migrates && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());
