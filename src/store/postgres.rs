@@ -2,7 +2,7 @@
 //! unreachable or replaced at any moment, so everything that a request waits for has a deadline, and every connection can be discarded.
 //!
 //! Uses only SQL that CockroachDB, YugabyteDB and Citus also support: no triggers, no sequences, no LISTEN, and no
-//! advisory locks except for imports, which also work without them.
+//! advisory locks except for imports and copies, which also work without them.
 
 mod connector;
 mod copy;

@@ -222,51 +222,56 @@ fn a_copy_that_has_waited_for_an_import_fails_instead_of_missing_its_animals() {
 }
 
 #[test]
-fn an_import_during_a_copy_to_the_same_database_leaves_the_counter_above_all_ids() {
+fn an_import_and_a_copy_to_the_same_database_do_not_write_at_the_same_time() {
     let folder = TempDir::new().expect("a folder");
     let postgres = Postgres::start();
-    let database = postgres.create_database("raced");
     let run = |words: &[&str]| run(PROGRAM, folder.path(), words);
-    run(&["migrate", "--database", &database]).exits(0);
-    fs::write(folder.path().join("few.ndjson"), line(1) + &line(2)).expect("a file");
-    run(&[
-        "pets",
-        "import",
-        "few.ndjson",
-        "--database",
-        "sqlite:few.db",
-    ])
-    .exits(0);
-    // So many that creations, and a copy, do not wait for them.
-    let many: String = (1_000..7_000).map(line).collect();
-    fs::write(folder.path().join("many.ndjson"), many).expect("a file");
-    close_gate(
-        &postgres,
-        "raced",
-        1_000,
-        "TRIGGER late BEFORE INSERT ON pets",
-    );
+    for (name, ids) in [("source", 1..=12_000), ("many", 20_001..=26_000)] {
+        let lines: String = ids.map(line).collect();
+        fs::write(folder.path().join(format!("{name}.ndjson")), lines).expect("a file");
+    }
+    let import = |name, database| ["pets", "import", name, "--database", database];
+    run(&import("source.ndjson", "sqlite:source.db")).exits(0);
+    let create = |name, id| {
+        let database = postgres.create_database(name);
+        run(&["migrate", "--database", &database]).exits(0);
+        close_gate(&postgres, name, id, "TRIGGER late BEFORE INSERT ON pets");
+        database
+    };
+    let counts = |name| {
+        let sql = "SELECT number >= (SELECT max(id) FROM pets), (SELECT count(*) FROM pets) FROM counters WHERE what = 'pets'";
+        postgres.psql(name, sql)
+    };
+    let database = create("copied", 100);
     std::thread::scope(|scope| {
-        let import = [
-            "pets",
-            "import",
-            "many.ndjson",
-            "--keep-ids",
-            "--database",
-            &database,
-        ];
+        let copy = ["copy", "--from", "sqlite:source.db", "--to", &database];
+        let copying = scope.spawn(move || run(&copy));
+        wait_for_activity(&postgres, "copied", "wait_event = 'PgSleep'");
+        let import = import("many.ndjson", &database);
         let importing = scope.spawn(move || run(&import));
-        wait_for_activity(
-            &postgres,
-            "raced",
-            "query LIKE 'INSERT INTO pets%' AND state = 'active'",
-        );
-        run(&["copy", "--from", "sqlite:few.db", "--to", &database]).exits(0);
-        open_gate(&postgres, "raced");
+        // Longer than the deadlock_timeout: of two that wait for each other, PostgreSQL would end the copy.
+        let waits =
+            "wait_event_type = 'Lock' AND query_start < clock_timestamp() - interval '1500 ms'";
+        wait_for_activity(&postgres, "copied", waits);
+        open_gate(&postgres, "copied");
+        copying.join().expect("a copy").exits(0);
+        let imported = importing.join().expect("an import").exits(0);
+        let notice = "animal-store: waiting for another import or a copy to finish";
+        assert!(imported.stderr.contains(notice), "{imported:?}");
+    });
+    assert_eq!(counts("copied").trim(), "t|18000");
+
+    let database = create("imported", 20_001);
+    std::thread::scope(|scope| {
+        let import = [&import("many.ndjson", &database)[..], &["--keep-ids"]].concat();
+        let importing = scope.spawn(move || run(&import));
+        wait_for_activity(&postgres, "imported", "wait_event = 'PgSleep'");
+        let line = run(&["copy", "--from", "sqlite:source.db", "--to", &database]).fails_with(1);
+        assert!(line.contains("another process is writing to it"), "{line}");
+        open_gate(&postgres, "imported");
         importing.join().expect("an import").exits(0);
     });
-    let sql = "SELECT number >= (SELECT max(id) FROM pets), (SELECT count(*) FROM pets) FROM counters WHERE what = 'pets'";
-    assert_eq!(postgres.psql("raced", sql).trim(), "t|6002");
+    assert_eq!(counts("imported").trim(), "t|6000");
 }
 
 #[test]
@@ -301,7 +306,7 @@ fn an_import_waits_for_another_one_whose_gap_it_would_use_up() {
         open_gate(&postgres, "imports");
         large.join().expect("an import").exits(0);
         let small = small.join().expect("an import").exits(0);
-        let notice = "animal-store: waiting for another import to finish";
+        let notice = "animal-store: waiting for another import or a copy to finish";
         assert!(small.stderr.contains(notice), "{}", small.stderr);
     });
     let count = postgres.psql("imports", "SELECT count(*), max(id) FROM pets");

@@ -261,7 +261,7 @@ fn an_import_that_waits_for_another_process_ends_with_a_signal() {
             }
         }
         let wanted = match waits_for_import {
-            true => "animal-store: waiting for another import to finish",
+            true => "animal-store: waiting for another import or a copy to finish",
             false => "animal-store: waiting up to 30 s for the database lock",
         };
         waits_until_a_signal(folder.path(), wanted, "TERM");

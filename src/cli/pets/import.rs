@@ -144,7 +144,7 @@ fn cannot_import(name: &str) -> String {
 }
 
 fn print_import_wait() {
-    print::notice("animal-store: waiting for another import to finish");
+    print::notice("animal-store: waiting for another import or a copy to finish");
 }
 
 /// Stages these and all other good rows and inserts them: everything but the commit. Returns the import, and the time at which all

@@ -14,6 +14,7 @@ use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
 use super::deadline::with_timeout;
 use super::engine::Postgres;
 use super::error::PgError;
+use super::import;
 use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK_NODES};
 use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
@@ -36,9 +37,8 @@ pub(crate) struct PgSession {
 impl PgSession {
     pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
         let session = Self::connect(database, url, Mode::Copy { migrate: false }).await?;
-        session
-            .begin("BEGIN ISOLATION LEVEL REPEATABLE READ")
-            .await?;
+        let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+        session.begin(session.lease.batch_execute(snapshot)).await?;
         Ok(session)
     }
 
@@ -55,7 +55,8 @@ impl PgSession {
         {
             return Ok(None);
         }
-        session.begin("BEGIN").await?;
+        // An import at the same time would wait for the counter, and the copy for the IDs that the import has inserted.
+        session.begin(import::begin(&session.lease)).await?;
         Ok(Some(session))
     }
 
@@ -67,13 +68,18 @@ impl PgSession {
         })
     }
 
-    async fn begin(&self, begin: &str) -> anyhow::Result<()> {
+    async fn begin(
+        &self,
+        beginning: impl Future<Output = Result<(), tokio_postgres::Error>>,
+    ) -> anyhow::Result<()> {
         // Until the end nobody adds an animal, an order or a key: a node that is started waits to be registered, and if it gives up and
         // serves, its creations are rejected.
-        let script =
-            format!("{begin}; SELECT number FROM counters ORDER BY what FOR UPDATE; {NO_LIMITS}");
-        let begun = self.lease.batch_execute(&script).await;
-        begun.map_err(|error| match error.code() {
+        let script = format!("SELECT number FROM counters ORDER BY what FOR UPDATE; {NO_LIMITS}");
+        let begun = async {
+            beginning.await?;
+            self.lease.batch_execute(&script).await
+        };
+        begun.await.map_err(|error| match error.code() {
             Some(
                 &SqlState::QUERY_CANCELED
                 | &SqlState::LOCK_NOT_AVAILABLE

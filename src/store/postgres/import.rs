@@ -1,8 +1,9 @@
 //! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
 //! inserted into the table of animals in one transaction.
 //!
-//! One import at a time inserts: another one could take the IDs of the gap of the first. The row of the counter is locked only at the end of a large import, so that no creation waits longer than its timeout: the imported
-//! animals get IDs beyond a gap, which is left for those that are created meanwhile.
+//! One import at a time inserts: another one could take the IDs of the gap of the first. None does during a copy into the same database:
+//! each would wait for the other. The row of the counter is locked only at the end of a large import, so that no creation waits longer
+//! than its timeout: the imported animals get IDs beyond a gap, which is left for those that are created meanwhile.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -55,7 +56,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// that start lock those.
 const LOCK_IMPORTS: &str = "SELECT pg_advisory_xact_lock(7521983764571289)";
 
-/// How long an import waits for another one before it says so.
+/// How long an import waits for another one, or for a copy, before it says so.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets'";
@@ -80,7 +81,7 @@ pub(crate) struct PgImport {
     lease: Lease,
     ids: IdSource,
     staged: i64,
-    /// Says that this import waits for another one, once.
+    /// Says that this import waits for another one, or for a copy, once.
     notice: Cell<Option<fn()>>,
 }
 
@@ -111,6 +112,24 @@ async fn missing_privilege(lease: &Lease) -> PgResult<PgError> {
     Ok(PgError::Failed(format!(
         "the role lacks privileges: run {grant}"
     )))
+}
+
+/// Begins a transaction when no other one has the lock of imports.
+pub(super) async fn begin(lease: &Lease) -> std::result::Result<(), tokio_postgres::Error> {
+    lease.batch_execute(BEGIN).await?;
+    match lease.batch_execute(LOCK_IMPORTS).await {
+        // Some compatible databases do not have such locks.
+        Err(error)
+            if matches!(
+                error.code(),
+                Some(&(SqlState::FEATURE_NOT_SUPPORTED | SqlState::UNDEFINED_FUNCTION))
+            ) =>
+        {
+            lease.batch_execute("ROLLBACK").await?;
+            lease.batch_execute(BEGIN).await
+        }
+        locked => locked,
+    }
 }
 
 impl PgImport {
@@ -200,32 +219,19 @@ impl PgImport {
         Ok(self.staged.cast_unsigned())
     }
 
-    /// Begins the transaction when no other import has one. If this process is suspended in it, PostgreSQL ends it after a second.
+    /// Begins the transaction. If this process is suspended in it, PostgreSQL ends it after a second.
     async fn begin(&self) -> PgResult<()> {
-        self.lease.batch_execute(BEGIN).await?;
-        let mut locking = pin!(self.lease.batch_execute(LOCK_IMPORTS));
-        let locked = match timeout(NOTICE_AFTER, &mut locking).await {
-            Ok(locked) => locked,
+        let mut beginning = pin!(begin(&self.lease));
+        let begun = match timeout(NOTICE_AFTER, &mut beginning).await {
+            Ok(begun) => begun,
             Err(_) => {
                 if let Some(notice) = self.notice.take() {
                     notice();
                 }
-                locking.await
+                beginning.await
             }
         };
-        match locked {
-            // Some compatible databases do not have such locks.
-            Err(error)
-                if matches!(
-                    error.code(),
-                    Some(&(SqlState::FEATURE_NOT_SUPPORTED | SqlState::UNDEFINED_FUNCTION))
-                ) =>
-            {
-                self.lease.batch_execute("ROLLBACK").await?;
-                Ok(self.lease.batch_execute(BEGIN).await?)
-            }
-            locked => Ok(locked?),
-        }
+        Ok(begun?)
     }
 
     async fn insert_few(&self) -> PgResult<()> {
