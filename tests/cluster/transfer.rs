@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use harness::{Postgres, Process, eventually, load_during_imports, run};
@@ -312,6 +313,43 @@ fn an_import_waits_for_another_one_whose_gap_it_would_use_up() {
     let count = postgres.psql("imports", "SELECT count(*), max(id) FROM pets");
     // The second one begins after the first one and a gap of its own.
     assert_eq!(count.trim(), "18003|36000");
+}
+
+#[test]
+fn postgresql_does_not_continue_an_import_that_was_stopped_or_killed() {
+    let folder = TempDir::new().expect("a folder");
+    let postgres = Postgres::start();
+    let database = postgres.create_database("stopped");
+    run(
+        PROGRAM,
+        folder.path(),
+        &["migrate", "--database", &database],
+    )
+    .exits(0);
+    fs::write(folder.path().join("a.ndjson"), line(1)).expect("a file");
+    close_gate(
+        &postgres,
+        "stopped",
+        1,
+        "TRIGGER late BEFORE INSERT ON pets",
+    );
+    for signal in ["INT", "KILL"] {
+        let import = ["pets", "import", "a.ndjson", "--database", &database];
+        let mut importing = Command::new(PROGRAM)
+            .args(import)
+            .current_dir(folder.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it runs");
+        wait_for_activity(&postgres, "stopped", "wait_event = 'PgSleep'");
+        let id = importing.id().to_string();
+        run("kill", folder.path(), &["-s", signal, &id]).exits(0);
+        importing.wait().expect("an end");
+        eventually(Duration::from_secs(5), "its statement has ended", || {
+            let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+            postgres.psql("stopped", sql).trim() == "0"
+        });
+    }
 }
 
 #[test]

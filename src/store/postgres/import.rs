@@ -31,6 +31,10 @@ const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      CREATE TEMPORARY TABLE staged
          (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";
 
+/// PostgreSQL ends a statement within a second after the command was stopped or killed. Otherwise it would notice that only when the statement
+/// ends, and the next import would wait until then.
+const NOTICE_DISCONNECT: &str = "SET client_connection_check_interval = 1000";
+
 const GRANT_TEMPORARY: &str =
     "SELECT format('GRANT TEMPORARY ON DATABASE %I TO %I', current_database(), current_user)";
 
@@ -95,6 +99,8 @@ impl Postgres {
                     _ => error.into(),
                 });
             }
+            // Before PostgreSQL 14, and on some systems, it does not have this setting.
+            let _ = lease.batch_execute(NOTICE_DISCONNECT).await;
             Ok(PgImport {
                 lease,
                 ids,
