@@ -7,6 +7,7 @@ mod ids;
 mod row;
 mod syntax;
 
+pub(crate) use blank::is_blank;
 pub use body::InvalidBody;
 pub use csv::CsvColumns;
 pub use ids::IdSource;
@@ -16,7 +17,6 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::names::named;
-use blank::is_blank;
 
 /// An animal's ID, assigned on creation. Only an import that keeps IDs can use that of a removed animal again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -24,7 +24,7 @@ use crate::store::{KeyRecord, Mode, Store, UsageRow};
 pub(super) enum Command {
     /// Issue a key; standard output gets only the secret, which is shown once
     Create {
-        /// Name, 1 to 100 characters
+        /// Name: 1 to 100 characters, at least one of them visible, no control characters
         #[arg(long)]
         name: KeyName,
         /// Plan of the key

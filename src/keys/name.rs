@@ -3,11 +3,12 @@
 use std::str::FromStr;
 
 use crate::key::may_contain_key;
+use crate::pet::is_blank;
 
 /// The maximum length of a name, in characters.
 const MAX_LENGTH: usize = 100;
 
-/// A name of 1 to 100 characters, not blank, without control characters, and not a secret: names are listed and logged.
+/// A name of 1 to 100 characters, at least one of them visible, no control characters, and not a secret: names are listed and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyName(pub(super) String);
 
@@ -23,7 +24,7 @@ impl FromStr for KeyName {
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let fits = text.chars().count() <= MAX_LENGTH
-            && !text.trim().is_empty()
+            && !text.chars().all(is_blank)
             && !text.contains(char::is_control);
         match fits {
             true if may_contain_key(text.as_bytes()) => Err("must not contain an API key"),
@@ -44,7 +45,7 @@ mod tests {
         }
         let long = "é".repeat(MAX_LENGTH + 1);
         let secret = format!("of as_{}", "a".repeat(38));
-        for bad in ["", "  ", "a\tb", "a\nb", &long, &secret] {
+        for bad in ["", "  ", "\u{200b}\u{2800}", "a\tb", "a\nb", &long, &secret] {
             assert!(bad.parse::<KeyName>().is_err(), "{bad:?}");
         }
     }

@@ -2,7 +2,7 @@
 
 /// Whether a character is invisible: white space, default-ignorable code points (`Default_Ignorable_Code_Point` in
 /// DerivedCoreProperties.txt of Unicode 17), and the blank Braille pattern.
-pub(super) fn is_blank(character: char) -> bool {
+pub(crate) fn is_blank(character: char) -> bool {
     character.is_whitespace()
         || matches!(
             character,

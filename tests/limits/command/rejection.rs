@@ -98,7 +98,7 @@ fn a_usage_error_is_reported_in_one_line_that_names_the_option_with_exit_2_and_n
 #[test]
 fn a_blank_name_or_one_with_control_characters_is_rejected() {
     let operator = operator();
-    for name in ["", "  ", "a\tb", "a\nb"] {
+    for name in ["", "  ", "\u{200b}", "a\tb", "a\nb"] {
         let message = operator
             .run(&["keys", "create", "--plan", "free", "--name", name])
             .fails_with(2);
