@@ -219,6 +219,14 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     browser.wait_for("#key-details", "active");
     dashboard.change_key("#key-plan");
     browser.wait_for("#key-details", "free");
+    // An invalid limit of a plan that is no longer selected does not matter.
+    browser.click("#key-plan");
+    let select = "const plan = document.querySelector('#field-plan'); plan.value = arguments[0]; plan.dispatchEvent(new Event('change'))";
+    browser.run(select, json!(["enterprise"]));
+    browser.fill("#field-perDay", "-");
+    browser.run(select, json!(["pro"]));
+    browser.click("#dialog-submit");
+    browser.wait_for("#key-details", "pro");
 
     dashboard.change_key("#key-rotate");
     let rotated = browser.wait_for("#secret", "as_");

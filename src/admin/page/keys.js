@@ -79,12 +79,13 @@ $("keys-state").addEventListener("change", () => listAgain());
 /** The fields of a plan. Only the enterprise plan has limits to enter. */
 function planFields(selected, perMinute, perDay) {
   const plan = choice("plan", plans, selected);
-  const minute = element("input", { name: "perMinute", type: "number", min: 1, max: 1e9, value: perMinute });
-  const day = element("input", { name: "perDay", type: "number", min: 1, max: 1e9, value: perDay });
+  const minute = element("input", { name: "perMinute", type: "number", required: true, min: 1, max: 1e9, value: perMinute });
+  const day = element("input", { name: "perDay", type: "number", required: true, min: 1, max: 1e9, value: perDay });
   const limits = element("div", {}, ...field("Requests per minute", minute), ...field("Requests per day", day));
   const update = () => {
     limits.hidden = plan.value !== "enterprise";
-    minute.required = day.required = !limits.hidden;
+    // What is not sent is not validated.
+    minute.disabled = day.disabled = limits.hidden;
   };
   plan.addEventListener("change", update);
   update();
