@@ -64,6 +64,12 @@ impl Browser {
         Self::start_with(folder, &preferences)
     }
 
+    /// A browser that stores no cookies.
+    pub(crate) fn start_without_cookies(folder: &Path) -> Self {
+        let preferences = json!({"profile.default_content_setting_values.cookies": 2});
+        Self::start_with(folder, &preferences)
+    }
+
     fn start_with(folder: &Path, preferences: &Value) -> Self {
         // It exits if another process takes the port that it has chosen.
         let started = (0..3).find_map(|_| start_driver());

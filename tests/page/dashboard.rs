@@ -22,10 +22,14 @@ pub(crate) struct Dashboard {
 
 impl Dashboard {
     pub(crate) fn open(options: &[&str]) -> Self {
+        Self::open_in(options, Browser::start)
+    }
+
+    pub(crate) fn open_in(options: &[&str], start: impl FnOnce(&Path) -> Browser) -> Self {
         let folder = TempDir::new().expect("a folder");
         let server = Process::serve(PROGRAM, folder.path(), options);
         let dashboard = Self {
-            browser: Browser::start(folder.path()),
+            browser: start(folder.path()),
             server,
             folder,
         };

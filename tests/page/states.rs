@@ -5,7 +5,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::accessibility::{is_accessible, is_accessible_too};
-use crate::browser::ENTER;
+use crate::browser::{Browser, ENTER};
 use crate::dashboard::{Dashboard, TOKEN};
 use crate::{PROGRAM, TIMEOUT};
 
@@ -83,6 +83,19 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
     browser.wait_for("#read-only:not([hidden])", "--admin-token-file");
     browser.wait_for("#tiles", "Memory");
     is_accessible_too(browser, "read-only");
+}
+
+#[test]
+fn a_browser_that_does_not_keep_the_cookie_of_the_session_is_told_so() {
+    let options = ["--admin-token", TOKEN];
+    let dashboard = Dashboard::open_in(&options, Browser::start_without_cookies);
+    dashboard.log_in(TOKEN);
+    dashboard.browser.wait_for(
+        "#login .problem",
+        "The browser did not keep the cookie of the session: allow cookies for this address, or use HTTPS.",
+    );
+    let focused = "return document.activeElement.id";
+    assert_eq!(dashboard.browser.run(focused, json!([])), "token");
 }
 
 #[test]

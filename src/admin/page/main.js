@@ -118,7 +118,8 @@ function beginLater() {
   retry = setTimeout(begin, 2000);
 }
 
-async function begin() {
+/** Shows the dashboard, or the login form with this message if no session is open. */
+async function begin(message = "") {
   clearTimeout(retry);
   retry = null;
   let overview;
@@ -126,7 +127,7 @@ async function begin() {
     const { data: session } = await call("GET", "session");
     if (!session.open) {
       showLost(false);
-      showLogin(mayRead ? "Your session has ended. Log in again." : "");
+      showLogin(mayRead ? "Your session has ended. Log in again." : message);
       return;
     }
     ({ data: overview } = await call("GET", "overview"));
@@ -162,8 +163,8 @@ $("login").addEventListener("submit", async (event) => {
   try {
     await call("POST", "session", { body: { token: $("token").value } });
     $("token").value = "";
-    await begin();
-    focusView();
+    await begin("The browser did not keep the cookie of the session: allow cookies for this address, or use HTTPS.");
+    if (mayRead) focusView();
   } catch (failure) {
     problem.textContent = failure.message;
   }
