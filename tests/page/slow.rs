@@ -110,6 +110,50 @@ fn a_dialog_stays_until_its_request_is_done_and_a_secret_until_it_is_closed() {
 }
 
 #[test]
+fn a_change_to_which_the_server_does_not_respond_can_be_left_or_waited_for() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    dashboard.show("#keys");
+    browser.wait_for("#keys-range", "of 1");
+    // A tenth of the time limit, so that nobody waits for it.
+    dashboard.run("const set = setTimeout; window.setTimeout = (act, time) => set(act, time / 10)");
+    dashboard.hold("POST api/keys");
+    let create = |name: &str| {
+        browser.click("#create-key");
+        browser.fill("#field-name", name);
+        browser.click("#dialog-submit");
+        browser.wait_for(
+            "#dialog .problem",
+            "The server does not respond. Before you try again, see whether the change was made.",
+        );
+        assert!(dashboard.shows("#dialog-submit:disabled"));
+        assert_eq!(browser.text("#dialog-wait"), "");
+    };
+    create("waited for");
+    assert_eq!(
+        dashboard.run("return document.activeElement.id"),
+        "dialog-cancel"
+    );
+    dashboard.release();
+    browser.wait_for("#secret", "as_");
+    assert_eq!(browser.text("#dialog .problem"), "");
+    browser.click("#dialog-cancel");
+
+    create("left");
+    browser.press(ESCAPE);
+    eventually(TIMEOUT, "the dialog is closed", || {
+        !dashboard.shows("#dialog")
+    });
+    browser.click("#create-key");
+    dashboard.release();
+    assert_eq!(browser.text("#dialog-title"), "Create a key");
+    assert!(!dashboard.contains("as_"), "a secret that nobody sees");
+    browser.click("#dialog-cancel");
+    browser.wait_for("#keys", "left");
+    dashboard.has_no_console_errors();
+}
+
+#[test]
 fn only_the_key_that_was_read_can_be_changed() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;

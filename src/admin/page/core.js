@@ -86,10 +86,10 @@ function sentence(message) {
 }
 
 /**
- * The time limit of a read, in milliseconds: more than the server gives a slow one. A server that hangs never responds, and browsers wait
- * for minutes.
+ * How long the page waits for a response, in milliseconds: more than the server gives a slow read. A server that hangs never responds, and
+ * browsers wait for minutes.
  */
-const READ_TIMEOUT = 35000;
+const RESPONSE_TIMEOUT = 35000;
 
 /** Calls the API, with a body that may be JSON already. Returns the body, with the response. */
 async function call(method, path, { body, signal } = {}) {
@@ -100,7 +100,7 @@ async function call(method, path, { body, signal } = {}) {
       method,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
-      signal: AbortSignal.any([signal, method === "GET" && AbortSignal.timeout(READ_TIMEOUT)].filter(Boolean)),
+      signal: AbortSignal.any([signal, method === "GET" && AbortSignal.timeout(RESPONSE_TIMEOUT)].filter(Boolean)),
     });
     text = await response.text();
   } catch {

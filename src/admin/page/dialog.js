@@ -1,7 +1,7 @@
 // The dialog: a question before a change, and the secret of a key.
 
-/** The question that is open: whether its request is under way, and whether it shows what can never be shown again. */
-const question = { busy: false, showsSecret: false };
+/** The question that is open: whether it must stay open for its request (`busy`), and whether it shows what can never be shown again. */
+let question = {};
 
 /** Closes the dialog, unless that would lose something. */
 function dismiss() {
@@ -12,6 +12,7 @@ function setBusy(busy) {
   question.busy = busy;
   $("dialog").setAttribute("aria-busy", busy);
   $("dialog-wait").textContent = busy ? "Please wait…" : "";
+  $("dialog").querySelector(".problem").textContent = "";
   for (const button of $("dialog").querySelectorAll(".actions button")) button.disabled = busy;
 }
 
@@ -26,9 +27,10 @@ function ask({ title, body, submit, cancel = "Cancel", danger, act }) {
   const [row, region] = [from.closest("tr")?.id, from.closest(".scroll")];
   const [form, problem] = [dialog.querySelector("form"), dialog.querySelector(".problem")];
   const button = $("dialog-submit");
+  const asked = {};
+  question = asked;
   $("dialog-title").replaceChildren(...title);
   $("dialog-body").replaceChildren(...body);
-  problem.textContent = "";
   button.textContent = submit;
   button.className = danger ? "danger" : "";
   button.hidden = false;
@@ -38,10 +40,19 @@ function ask({ title, body, submit, cancel = "Cancel", danger, act }) {
     event.preventDefault();
     if (question.busy) return;
     const focused = document.activeElement;
-    problem.textContent = "";
+    const noResponse = "The server does not respond. Before you try again, see whether the change was made.";
     setBusy(true);
+    // A server that hangs must not lock the page. The request goes on: only its response has the secret of a new key.
+    const late = setTimeout(() => {
+      setBusy(false);
+      button.disabled = true;
+      problem.textContent = noResponse;
+      keepFocus(focused, $("dialog-cancel"));
+    }, RESPONSE_TIMEOUT);
     try {
-      const issued = await act(new FormData(form));
+      const issued = await act(new FormData(form)).finally(() => clearTimeout(late));
+      if (question !== asked) return;
+      setBusy(true);
       // A secret must be seen even if nothing else can be read.
       const read = load({ quiet: true });
       if (issued) showSecret(issued);
@@ -50,12 +61,13 @@ function ask({ title, body, submit, cancel = "Cancel", danger, act }) {
       if (issued) dialog.querySelector("#dialog-body button").focus();
       else dialog.close();
     } catch (failure) {
+      if (question !== asked) return;
       setBusy(false);
       if (failure.status === 401) {
         dialog.close();
         return;
       }
-      problem.textContent = failure.status ? failure.message : `${failure.message} Before you try again, see whether the change was made.`;
+      problem.textContent = failure.status ? failure.message : noResponse;
       keepFocus(focused);
       // A rule forbids the change, perhaps because of one made since the view was read.
       if (failure.status === 409) load({ quiet: true });
@@ -69,7 +81,7 @@ function ask({ title, body, submit, cancel = "Cancel", danger, act }) {
       dialog.showModal();
       return;
     }
-    question.showsSecret = false;
+    question = {};
     // What was shown once must not stay in the document.
     for (const part of ["dialog-title", "dialog-body"]) $(part).replaceChildren();
     const near = (row ? $(row) : from.parentElement)?.querySelectorAll("button") ?? [];
