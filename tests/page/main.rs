@@ -15,6 +15,7 @@ mod dashboard;
 mod examples;
 mod keyboard;
 mod large_ids;
+mod lists;
 mod names;
 mod search;
 mod slow;

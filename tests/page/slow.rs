@@ -20,11 +20,11 @@ const HOLD: &str = r"
 const RELEASE: &str = "for (const release of held) release(); held.length = 0";
 
 /// Fails requests as a lost network does, until it is restored.
-const FAIL: &str = "window.restore = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))";
-const RESTORE: &str = "window.fetch = window.restore";
+pub(crate) const FAIL: &str = "window.restore = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))";
+pub(crate) const RESTORE: &str = "window.fetch = window.restore";
 
 impl Dashboard {
-    fn run(&self, script: &str) -> Value {
+    pub(crate) fn run(&self, script: &str) -> Value {
         self.browser.run(script, json!([]))
     }
 
@@ -47,7 +47,7 @@ impl Dashboard {
     }
 
     /// Creates keys, and returns the secret of the last one.
-    fn with_keys(&self, names: &[&str]) -> String {
+    pub(crate) fn with_keys(&self, names: &[&str]) -> String {
         let mut secret = String::new();
         for name in names {
             let body = json!({"name": name, "plan": "free"});
@@ -294,7 +294,7 @@ fn what_is_shown_is_read_again_and_keeps_the_focus_and_the_selection() {
     browser.click("[data-sort=today]");
     browser.wait_for("#keys tr", "shop");
     dashboard.run("document.querySelector('#key-1 a').focus()");
-    dashboard.run("listAgain({ sort: 'id', order: 'asc' })");
+    dashboard.run("keysView.go({ offset: 0, sort: 'id', order: 'asc' })");
     browser.wait_for("#keys tr", "first");
     assert_eq!(
         dashboard.run("return document.activeElement.hash"),

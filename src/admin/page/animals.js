@@ -60,13 +60,13 @@ const ordersView = listView("orders", {
 // An animal is looked up by its ID, or listed by its status.
 onTyped($("animals-id"), () => {
   $("animals-status").value = "";
-  animalsView.go({});
+  animalsView.restart();
 });
 $("animals-status").addEventListener("change", () => {
   $("animals-id").value = "";
-  animalsView.go({});
+  animalsView.restart();
 });
-$("orders-state").addEventListener("change", () => ordersView.go({}));
+$("orders-state").addEventListener("change", () => ordersView.restart());
 
 function setStatus(pet) {
   ask({

@@ -62,19 +62,18 @@ const keysView = listView("keys", {
   },
 });
 
-/** Shows the list from its beginning, after a change of what is listed. */
-const listAgain = (change = {}) => keysView.go({ ...keysView.position, offset: 0, ...change });
-
 for (const button of document.querySelectorAll("[data-sort]")) {
   button.addEventListener("click", () => {
     const { sort } = button.dataset;
     const { position } = keysView;
     const descending = position.sort === sort ? position.order === "asc" : sort === "today" || sort === "lastUsed";
-    listAgain({ sort, order: descending ? "desc" : "asc" });
+    keysView.go({ offset: 0, sort, order: descending ? "desc" : "asc" });
   });
 }
-onTyped($("keys-search"), () => listAgain());
-$("keys-state").addEventListener("change", () => listAgain());
+// Another filter, in the same order.
+const filterKeys = () => keysView.restart({ ...keysView.position, offset: 0 });
+onTyped($("keys-search"), filterKeys);
+$("keys-state").addEventListener("change", filterKeys);
 
 /** The fields of a plan. Only the enterprise plan has limits to enter. */
 function planFields(selected, perMinute, perDay) {

@@ -41,6 +41,12 @@ function listView(name, { title, first, path, row, around, actions = {} }) {
     },
     /** Shows another page, unless another view is shown by now. */
     go: (to) => (shown.name === name ? load({ to }) : undefined),
+    /** Shows the first page, after a change of the filter. The positions of the old filter are invalid now, even if this read fails. */
+    restart(position = first) {
+      page = { position, records: page.records, range: page.range };
+      previous.disabled = next.disabled = true;
+      view.go();
+    },
   };
 
   for (const [button, other, to] of [[previous, next, () => page.previous], [next, previous, () => page.next]]) {
