@@ -1,5 +1,6 @@
 //! The lists of the dashboard: which page is shown after a change of the filter or of the rows.
 
+use crate::browser::ENTER;
 use crate::dashboard::Dashboard;
 use crate::slow::{FAIL, RESTORE};
 
@@ -38,5 +39,23 @@ fn a_list_begins_with_its_first_page_after_a_change_of_the_filter_even_if_that_r
     dashboard.run(search);
     dashboard.show("#keys");
     browser.wait_for("#keys-range", "1 to 50 of 60");
+    dashboard.has_no_console_errors();
+}
+
+#[test]
+fn a_last_page_that_becomes_empty_is_not_an_empty_list() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    let client = dashboard.client(&dashboard.with_keys(&["shop"]));
+    client.create_many(51);
+    dashboard.show("#animals");
+    browser.wait_for("#animals-range", "1 to 50");
+    dashboard.run(FILTER);
+    browser.wait_for("#animals-next:enabled", "Next");
+    browser.click("#animals-next");
+    browser.wait_for("#animals-range", "51 to 51");
+    browser.click("[aria-label='Place order for animal 51']");
+    browser.press(ENTER);
+    assert_eq!(browser.wait_for("#animals-range", "to 50"), "1 to 50");
     dashboard.has_no_console_errors();
 }

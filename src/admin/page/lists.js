@@ -27,7 +27,10 @@ function listView(name, { title, first, path, row, around, actions = {} }) {
         throw failure;
       });
       const records = [data].flat();
-      page = { position: to, records, ...around(to, records, response?.headers) };
+      const found = { position: to, records, ...around(to, records, response?.headers) };
+      // A page after the first becomes empty when its rows are changed or removed.
+      if (!records.length && found.previous) return view.read({ signal, to: found.previous });
+      page = found;
       const focused = document.activeElement;
       fill(rows, ...records.map(row));
       // A row that moved has lost it.
