@@ -160,7 +160,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimeoutStream<'_, IO> {
             }
             done => {
                 let waits = matches!(self.progress.phase.get(), Phase::New | Phase::Idle);
-                if buf.filled().len() > before && waits {
+                // Empty lines before a request are not part of it (RFC 9112).
+                let begins = |byte: &u8| !b"\r\n".contains(byte);
+                if waits && buf.filled()[before..].iter().any(begins) {
                     self.deadline = self.progress.enter(Phase::Head) + self.timeouts.request;
                 }
                 done

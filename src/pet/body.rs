@@ -17,7 +17,7 @@ pub struct InvalidBody(String);
 impl InvalidBody {
     /// The error of a body that was aborted, or has malformed chunks.
     pub fn incomplete() -> Self {
-        Self("The body ended before it was complete.".into())
+        Self("The body is incomplete, or its chunks are malformed.".into())
     }
 }
 

@@ -85,9 +85,11 @@ async fn repeat(
     let mut failure: Option<TaskFailure> = None;
     loop {
         tokio::select! {
-            _ = ticks.tick() => {}
-            () = log_unless_outage(task, &mut failure, shared) => continue,
+            biased;
             _ = shutdown.wait_for(|stop| *stop) => return,
+            // Before the next run, which is due at once if the last one took longer than the interval.
+            () = log_unless_outage(task, &mut failure, shared) => continue,
+            _ = ticks.tick() => {}
         }
         // Work in progress can be cancelled at any point, and may take longer than the shutdown.
         let done = tokio::select! {

@@ -37,6 +37,17 @@ fn chunked(key: &Client, chunks: &[&[u8]]) -> Response {
     connection.response()
 }
 
+#[test]
+fn a_malformed_chunk_is_400_with_a_message_that_names_the_cause() {
+    let (_app, _, key) = App::start();
+    let mut connection = begin(&key, "Transfer-Encoding: chunked");
+    connection.send(b"zz\r\n");
+    let response = connection.response();
+    response.is_error(400, "invalid_body");
+    let message = response.json()["message"].to_string();
+    assert!(message.contains("its chunks are malformed"), "{response}");
+}
+
 /// A complete animal in exactly this many bytes.
 fn animal_of(bytes: usize) -> Vec<u8> {
     let mut body = rex().to_string().into_bytes();

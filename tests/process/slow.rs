@@ -71,6 +71,21 @@ fn a_connection_without_a_first_byte_is_closed() {
 }
 
 #[test]
+fn an_empty_line_after_a_request_does_not_begin_the_next_one() {
+    let (_app, key) = with_timeouts(SHORT, LONG);
+    let mut connection = key.connect();
+    for _ in 0..2 {
+        let response = key.request("GET", "/v1/pets").send_on(&mut connection);
+        assert_eq!(response.status, 200, "{response}");
+        connection.send(b"\r\n");
+        // Longer than the timeout for a head.
+        std::thread::sleep(2 * SHORT);
+    }
+    let response = key.request("GET", "/v1/pets").send_on(&mut connection);
+    assert_eq!(response.status, 200, "{response}");
+}
+
+#[test]
 fn an_incomplete_head_gets_408_and_the_connection_is_closed() {
     let (_app, key) = with_timeouts(SHORT, LONG);
     let began = Stopwatch::start();
