@@ -90,6 +90,11 @@ fn a_page_gets_the_past_at_once_and_then_a_sample_each_second() {
         head.contains(&"cache-control: no-store".to_owned()),
         "{head:?}"
     );
+    // Otherwise nginx would keep the events until its buffer is full.
+    assert!(
+        head.contains(&"x-accel-buffering: no".to_owned()),
+        "{head:?}"
+    );
     let history = events.wait_for("history");
     let names = history["names"].clone();
     let (mut succeeded, mut unauthorized, mut rows) = (0.0, 0.0, 0.0);

@@ -114,7 +114,7 @@ fn a_restart_ends_the_session() {
 }
 
 #[test]
-fn over_tls_the_cookie_is_secure_and_only_there() {
+fn over_tls_the_cookie_is_secure_and_a_page_without_tls_changes_nothing() {
     let (certificate, folder) = (Certificate::new(), TempDir::new().expect("a folder"));
     let (cert, key) = certificate.write(folder.path());
     let (app, ..) = start_with(|config| {
@@ -128,5 +128,14 @@ fn over_tls_the_cookie_is_secure_and_only_there() {
         let begun = post(&client, "/api/session", &json!({"token": TOKEN}));
         let cookie = begun.header("set-cookie").expect("a cookie");
         assert_eq!(cookie.ends_with("; Secure"), is_secure, "{cookie}");
+        // The page of another server, on the same port without TLS, is of another origin.
+        let key = json!({"name": "a", "plan": "free"});
+        for (scheme, status) in [("https", 201), ("http", if is_secure { 403 } else { 201 })] {
+            let change = client.request("POST", "/api/keys").json(&key);
+            let change = change.header("Cookie", cookie);
+            let origin = format!("{scheme}://{}", client.address);
+            let changed = change.header("Origin", &origin).send();
+            assert_eq!(changed.status, status, "{origin}: {changed}");
+        }
     }
 }
