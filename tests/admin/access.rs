@@ -191,6 +191,7 @@ fn a_request_for_a_foreign_host_name_is_rejected() {
     ] {
         for host in [host.to_owned(), format!("{host}:{port}")] {
             get(&host, "/api/overview").is_error(403, "forbidden");
+            get(&host, "/").is_error(403, "forbidden");
             create(&operator)
                 .host(&host)
                 .send()
@@ -210,6 +211,7 @@ fn a_request_for_a_foreign_host_name_is_rejected() {
     ] {
         for host in [host.to_owned(), format!("{host}:{port}")] {
             assert_eq!(get(&host, "/api/overview").status, 200, "{host}");
+            assert_eq!(get(&host, "/").status, 200, "{host}");
         }
     }
     assert_eq!(keys(&operator), 1);
@@ -280,6 +282,11 @@ fn bad_requests_say_what_to_change() {
     let wrong = operator.request("PUT", "/api/keys").send();
     wrong.is_error(405, "method_not_allowed");
     assert_eq!(wrong.header("allow"), Some("GET, HEAD, POST"));
+    for path in ["/", "/metrics", "/livez", "/readyz"] {
+        let wrong = operator.request("POST", path).send();
+        wrong.is_error(405, "method_not_allowed");
+        assert_eq!(wrong.header("allow"), Some("GET, HEAD"), "{path}");
+    }
     for (body, named) in [
         (json!({"plan": "free"}), "name"),
         (json!({"name": "", "plan": "free"}), "name"),
@@ -287,6 +294,10 @@ fn bad_requests_say_what_to_change() {
         (json!({"name": "a", "plan": "free", "perDay": 5}), "perDay"),
         (
             json!({"name": "a", "plan": "free", "expires": "soon"}),
+            "expires",
+        ),
+        (
+            json!({"name": "a", "plan": "free", "expires": "0s"}),
             "expires",
         ),
         (json!({"name": "a", "plan": "free", "admin": true}), "admin"),

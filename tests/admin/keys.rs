@@ -1,9 +1,13 @@
 //! Keys: created, listed, changed and revoked through the admin API, by the rules of the command line.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use animal_store::key::KeyId;
+use animal_store::limit::DayUsage;
 use animal_store::plan::Plan;
-use harness::{Client, Stopwatch};
+use animal_store::store::UsageRecorder;
+use harness::{Client, START, Stopwatch};
 use serde_json::{Value, json};
 
 use crate::{post, start};
@@ -75,7 +79,8 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     assert_eq!(rotated.status, 200, "{rotated}");
     let rotated = rotated.json();
     assert_ne!(rotated["key"], secret);
-    assert!(rotated["oldSecretUntil"].is_string(), "{rotated}");
+    let grace = app.clock.now().plus(Duration::from_hours(24));
+    assert_eq!(rotated["oldSecretUntil"], grace.to_string(), "{rotated}");
     let again = post(&operator, &format!("{path}/rotate"), &json!({}));
     again.is_error(409, "conflict");
     let confirmed = json!({"confirm": true, "grace": "0s"});
@@ -145,6 +150,10 @@ fn the_list_is_searched_sorted_and_read_in_pages() {
     assert_eq!(names(&operator, "q=AS_"), names(&operator, "q=as_"));
     assert_eq!(names(&operator, "q=as_"), names(&operator, ""));
     assert!(names(&operator, "q=nobody").is_empty());
+    let prefix = clients[0].key.as_deref().map(|key| &key[..8]);
+    let prefix = prefix.expect("a key");
+    assert_eq!(names(&operator, &format!("q={prefix}")), ["Ann"]);
+    assert!(names(&operator, &format!("q={}", &prefix[1..])).is_empty());
     let all = names(&operator, "sort=name&limit=200");
     let mut sorted = all.clone();
     sorted.sort_by_key(|name| name.to_lowercase());
@@ -173,6 +182,38 @@ fn the_list_is_searched_sorted_and_read_in_pages() {
     crate::eventually("the last use is stored", || {
         names(&operator, "sort=lastUsed&order=desc&limit=1")[0] != "dog!"
     });
+}
+
+#[test]
+fn the_usage_of_a_key_is_that_of_the_last_90_days_and_in_the_list_that_of_the_last_30() {
+    let (app, operator, _) = start();
+    let on_day = |age: u64| {
+        let last = START.minus(Duration::from_hours(24 * age));
+        let usage = DayUsage {
+            day: last.day(),
+            requests: 1_000 + age as u32,
+            rejected: 7,
+            last,
+        };
+        (KeyId(1), usage)
+    };
+    let mut recorder = UsageRecorder::new().expect("randomness");
+    let batch = Arc::new(recorder.batch((0..100).map(on_day), START));
+    app.block_on(app.store().record_usage(&batch))
+        .expect("a store");
+    let key = operator.get("/api/keys/1").json();
+    let usage = key["usage"].as_array().expect("days");
+    let oldest = usage
+        .iter()
+        .map(|day| &day["requests"])
+        .max_by_key(|it| it.as_i64());
+    assert_eq!((usage.len(), oldest), (90, Some(&json!(1_089))), "{key}");
+    let listed = list(&operator, "").0.remove(0);
+    assert_eq!(listed["days"][0], 1_029, "{listed}");
+    for shown in [key, listed] {
+        assert_eq!(shown["usedToday"], 1_000, "{shown}");
+        assert_eq!(shown["refusedToday"], 7, "{shown}");
+    }
 }
 
 /// In a debug build, on a machine that may be busy: a tenth of the time is enough otherwise.
