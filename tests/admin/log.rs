@@ -106,6 +106,27 @@ fn a_line_has_the_address_of_the_client_that_a_trusted_proxy_names_and_no_other_
 }
 
 #[test]
+fn the_cause_of_a_500_is_in_the_log_with_the_id_of_the_request() {
+    let commands = Operator::new(PROGRAM);
+    let server = commands.serve(&["--no-first-key"]);
+    let broken = commands.sql_client().change("DROP TABLE orders");
+    broken.expect("a database");
+    let failed = Client::new(server.admin, None).get("/api/orders");
+    failed.is_error(500, "internal_error");
+    assert!(!failed.message().contains("orders"), "{failed}");
+    let id = failed.header("x-request-id").expect("an ID");
+    let mut log = String::new();
+    crate::eventually("the cause is logged", || {
+        log += &server.log();
+        let mut lines = log.lines().filter(|line| line.contains(id));
+        lines.any(|line| {
+            let words = [" ERROR ", "admin request failed", "cause=", "orders"];
+            words.iter().all(|word| line.contains(word))
+        })
+    });
+}
+
+#[test]
 fn invalid_tokens_beyond_the_limit_are_not_logged_one_by_one() {
     let commands = Operator::new(PROGRAM);
     let mut server = commands.serve(&["--no-first-key", "--admin-token", TOKEN]);
