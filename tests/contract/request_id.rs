@@ -71,12 +71,16 @@ fn an_invalid_id_is_replaced() {
 
 #[test]
 fn a_key_sent_as_an_id_is_not_repeated() {
-    let (_app, _, key) = App::start();
+    let (app, _, key) = App::start();
+    let admin = Client::new(app.admin_address(), None);
     let secret = key.key.as_deref().unwrap();
     for id in [secret, &format!("x{secret}"), &format!("{secret}.1")] {
-        let sent = id_for(&key, "/v1/pets", &[id]);
-        assert!(!sent.contains(secret), "{id}: {sent}");
+        for (client, target) in [(&key, "/v1/pets"), (&admin, "/api/pets")] {
+            let sent = id_for(client, target, &[id]);
+            assert!(!sent.contains(secret), "{target}, {id}: {sent}");
+        }
     }
+    assert_eq!(id_for(&admin, "/api/pets", &["mine"]), "mine");
 }
 
 #[test]

@@ -161,10 +161,15 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
             "{response}"
         );
     }
-    let response = api.get("/v1/pets");
+    // A key sent as an ID is not repeated, and the next request is for the server that starts.
+    let key = format!("as_{}", "0".repeat(38));
+    let request = api.request("GET", "/v1/pets").header("X-Request-Id", &key);
+    let response = request.send_on(&mut api.connect());
     assert_eq!(response.status, 503, "{response}");
     assert_eq!(response.header("retry-after"), Some("1"), "{response}");
     let id = response.header("x-request-id").expect("an ID").to_owned();
+    assert_ne!(response.header("x-request-id"), Some(&*key), "{response}");
+    assert_eq!(response.header("connection"), Some("close"), "{response}");
     // What every response of an operation has is there already, also if the path is encoded.
     for path in ["/v1/pets/1", "/%761/pets/1"] {
         let response = api.get(path);
