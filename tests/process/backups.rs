@@ -147,6 +147,10 @@ fn a_server_that_is_restarted_makes_no_more_backups_than_one_that_is_not() {
     for _ in 0..3 {
         let server = serve(&folder, "1h", "24");
         eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
+        assert_eq!(
+            value(&server, "animal_store_backup_interval_seconds"),
+            3_600.0
+        );
         times.push(value(&server, LAST));
     }
     assert_eq!(backups(&folder).len(), 1);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use harness::{Client, Process, Response, eventually};
 use serde_json::json;
 
+use crate::sweep::while_locked;
 use crate::{PROGRAM, folder, large_key};
 
 fn page(admin: SocketAddr) -> Response {
@@ -201,6 +202,33 @@ fn the_page_has_the_metrics_that_operators_need() {
     eventually(Duration::from_secs(5), "no connection", || {
         value(&server, "animal_store_open_connections") == 0.0
     });
+}
+
+#[test]
+fn connections_commits_and_durations_are_counted_in_their_units() {
+    const LOCKED: Duration = Duration::from_secs(1);
+    let folder = folder();
+    let (server, client) = busy_server(folder.path());
+    let names = [
+        "animal_store_connections_total",
+        "animal_store_commits_total",
+        "animal_store_commit_rows_sum",
+        r#"animal_store_request_duration_seconds_count{operation="createPet"}"#,
+        r#"animal_store_request_duration_seconds_sum{operation="createPet"}"#,
+    ];
+    let before = names.map(|name| value(&server, name));
+    while_locked(folder.path(), LOCKED, || client.create_many(1));
+    client.create_many(3);
+    let after = names.map(|name| value(&server, name));
+    let added: Vec<f64> = after
+        .iter()
+        .zip(before)
+        .map(|(new, old)| new - old)
+        .collect();
+    // Other commits store usage.
+    assert!((4.0..20.0).contains(&added[1]), "{added:?}");
+    assert_eq!([added[0], added[2], added[3]], [4.0; 3]);
+    assert!((0.8..10.0).contains(&added[4]), "{added:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use harness::{App, Client, Connection, Response, Stopwatch, eventually};
 use rusqlite::Connection as Database;
 use serde_json::json;
 
+use crate::metrics::value_at;
 use crate::slow::is_raw_error;
 
 /// How long a response to an overload may take, on a machine that may be busy. One that waits takes two seconds.
@@ -204,6 +205,8 @@ fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() 
         stored >= 3 && rejected >= 1 && stored + rejected == responses.len(),
         "{stored} {rejected}"
     );
+    let counted = value_at(app.admin_address(), "animal_store_writes_rejected_total");
+    assert_eq!(counted, rejected as f64 + 1.0);
     assert_eq!(
         key.create(&json!({"name": "later", "categoryId": 1}))
             .status,

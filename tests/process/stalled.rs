@@ -1,5 +1,6 @@
 //! A server whose output is not read: it serves, it shuts down, and a second signal always ends it.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -10,12 +11,15 @@ use harness::Client;
 use socket2::SockRef;
 use tempfile::TempDir;
 
+use crate::metrics::value_at;
 use crate::{FREE_PORTS, PROGRAM, folder, large_key};
 
-/// A server that has filled its standard error, which is not read.
+/// A server that has logged more than a pipe holds.
 struct Stalled {
     child: Child,
     client: Client,
+    /// The address of the admin listener.
+    admin: SocketAddr,
     _folder: TempDir,
 }
 
@@ -32,14 +36,15 @@ impl Stalled {
             .spawn()
             .expect("the program starts");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        let line = output.lines().map_while(Result::ok);
-        let line = line
-            .into_iter()
-            .find(|line| line.contains("API "))
-            .expect("an address");
-        let url = line.split_whitespace().last().expect("an address");
-        let address = url.trim_start_matches("http://").trim_end_matches("/v1");
-        let client = Client::new(address.parse().expect("an address"), Some(key));
+        let mut lines = output.lines().map_while(Result::ok);
+        let mut address_of = |name: &str| -> SocketAddr {
+            let line = lines.find(|line| line.contains(name)).expect("a line");
+            let url = line.split_whitespace().last().expect("an address");
+            let address = url.trim_start_matches("http://").trim_end_matches("/v1");
+            address.parse().expect("an address")
+        };
+        let (api, admin) = (address_of("API "), address_of("admin "));
+        let client = Client::new(api, Some(key));
         let mut connection = client.connect();
         // A pipe takes 64 KiB, and a line has more than a hundred bytes.
         for _ in 0..1_500 {
@@ -49,6 +54,7 @@ impl Stalled {
         Self {
             child,
             client,
+            admin,
             _folder: folder,
         }
     }
@@ -83,6 +89,15 @@ fn a_log_that_nobody_reads_does_not_keep_a_server_from_shutting_down() {
     let mut server = Stalled::start(Stdio::piped());
     server.signal("TERM");
     assert_eq!(server.ends_within(Duration::from_secs(5)), Some(0));
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted() {
+    let full = File::options().write(true).open("/dev/full");
+    let server = Stalled::start(full.expect("a device"));
+    eventually(Duration::from_secs(5), "all lines are counted", || {
+        value_at(server.admin, "animal_store_log_lines_lost_total") >= 1_500.0
+    });
 }
 
 #[test]
