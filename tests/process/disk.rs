@@ -213,6 +213,24 @@ fn a_full_disk_is_logged_once_when_it_begins_and_once_when_it_ends_and_readiness
 }
 
 #[test]
+fn a_write_ahead_log_that_has_grown_is_cut_to_64_mib() {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let client = server.client(Some(&key));
+    let other = Connection::open(folder.path().join("animal-store.db")).expect("a file");
+    let large = "CREATE TABLE large AS SELECT zeroblob(100 * 1024 * 1024) AS content";
+    other.execute_batch(large).expect("space");
+    assert!(value(&server, "animal_store_wal_bytes") > 100.0 * MIB);
+    // What was written is moved into the database, and then the log begins anew.
+    eventually(Duration::from_secs(20), "the log is small again", || {
+        client.create_many(1);
+        value(&server, "animal_store_wal_bytes") <= 64.0 * MIB
+    });
+}
+
+#[test]
 fn a_new_file_whose_creation_was_interrupted_is_created_by_the_next_command_which_removes_the_leftovers()
  {
     let folder = TempDir::new().expect("a folder");
