@@ -270,6 +270,18 @@ mod tests {
     }
 
     #[test]
+    fn it_is_not_ready_if_the_checks_have_ceased() {
+        let readiness = Readiness::default();
+        readiness.set(Check::Store, CheckState::Ready);
+        lock(&readiness.0).checked_at -= Duration::from_secs(6);
+        assert!(!readiness.is_ready());
+        let message = "Not ready: the checks are out of date.";
+        assert_eq!(text(&readiness, true), message);
+        readiness.checked();
+        assert!(readiness.is_ready());
+    }
+
+    #[test]
     fn it_is_never_ready_again_once_the_server_shuts_down() {
         let readiness = Readiness::default();
         readiness.set(Check::Store, CheckState::Ready);

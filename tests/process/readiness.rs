@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Connection, Process, eventually};
 
-use crate::{PROGRAM, folder, logged};
+use crate::{PROGRAM, folder, large_key, logged};
 
 #[test]
 fn not_ready_during_a_drain_is_not_logged_as_an_error() {
@@ -30,6 +30,27 @@ fn not_ready_during_a_drain_is_not_logged_as_an_error() {
     assert_eq!(server.ends_within(Duration::from_secs(15)), Some(0));
     log.push_str(&server.log());
     assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
+}
+
+#[test]
+fn a_background_task_that_fails_is_logged_once_when_that_begins_and_once_when_it_ends() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let file = rusqlite::Connection::open(folder.path().join("animal-store.db")).expect("a file");
+    let rename = |from: &str, to: &str| {
+        file.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}"))
+            .expect("a table");
+    };
+    rename("usage_by_day", "hidden");
+    // Its usage cannot be stored.
+    assert_eq!(server.client(Some(&key)).get("/v1/pets").status, 200);
+    let task = "task=\"flush\"";
+    let mut log = logged(&server, &["WARN", "background task failed", task]);
+    std::thread::sleep(Duration::from_secs(3));
+    rename("hidden", "usage_by_day");
+    log += &logged(&server, &["INFO", "background task succeeds again", task]);
+    assert_eq!(log.matches("background task").count(), 2, "{log}");
 }
 
 #[test]
