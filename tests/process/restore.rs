@@ -149,6 +149,34 @@ fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
 }
 
 #[test]
+fn keys_that_were_rotated_since_the_backup_are_listed_and_have_their_former_secrets() {
+    let (folder, key) = with_backup();
+    let rotate = || {
+        run(
+            folder.path(),
+            &[],
+            &["keys", "rotate", "1", "--grace", "0s"],
+        )
+        .exits(0)
+    };
+    rotate();
+    let json = ["restore", "monday.db", "--yes", "--json"];
+    let output = run(folder.path(), &[], &json).exits(0);
+    let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(report["rotatedSince"], json!([{"id": 1, "name": "test"}]));
+    assert_eq!(report["revokedSince"], json!([]));
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    assert_eq!(server.client(Some(&key)).get("/v1/pets").status, 200);
+    drop(server);
+    rotate();
+    let output = restore(folder.path()).exits(0);
+    assert_eq!(
+        output.stdout.lines().last(),
+        Some("keys rotated since the backup have their former secrets again: 1 (test)")
+    );
+}
+
+#[test]
 fn a_restore_does_not_wait_for_a_server_and_asks_for_confirmation() {
     let (folder, _) = with_backup();
     let server = Process::serve(PROGRAM, folder.path(), &[]);

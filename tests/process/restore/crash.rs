@@ -52,6 +52,33 @@ fn a_restore_killed_at_any_call_that_changes_a_file_leaves_the_old_or_the_new_da
     }
 }
 
+/// A power failure could otherwise bring back the log of the old database, next to the new one.
+#[test]
+fn the_last_change_of_the_folder_is_on_disk_before_the_backup_gets_the_name_of_the_database() {
+    for is_damaged in [false, true] {
+        let (folder, _) = with_backup();
+        if is_damaged {
+            fs::write(folder.path().join(SOURCE), "not a database any more").expect("a file");
+        }
+        let trace = "trace=unlink,linkat,rename,fsync";
+        let strace = ["-f", "-y", "-o", "calls", "-e", trace, PROGRAM];
+        let command = [&strace[..], &RESTORE].concat();
+        harness::run("strace", folder.path(), &command).exits(0);
+        let calls = fs::read_to_string(folder.path().join("calls")).expect("a file");
+        let lines: Vec<&str> = calls.lines().collect();
+        let is_rename = |call: &&str| call.contains("rename(") && call.contains(".new-");
+        let named = lines.iter().rposition(is_rename).expect(&calls);
+        let change = |call: &&str| {
+            let is_change = ["unlink(", "linkat(", "rename("].map(|name| call.contains(name));
+            is_change.contains(&true) && call.contains(SOURCE)
+        };
+        let last = lines[..named].iter().rposition(change).expect(&calls);
+        let end = format!("<{}>", folder.path().display());
+        let is_synced = |call: &&str| call.contains("fsync(") && call.contains(&end);
+        assert!(lines[last..named].iter().any(is_synced), "{calls}");
+    }
+}
+
 #[test]
 fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_restore_is_killed() {
     let (original, _) = with_backup();
