@@ -176,6 +176,17 @@ fn a_node_that_was_paused_for_very_long_registers_again_if_nothing_was_migrated(
 }
 
 #[test]
+fn the_row_of_a_node_that_was_killed_is_deleted_by_one_that_starts_after_an_hour() {
+    let deployment = Deployment::start();
+    let killed = "insert into nodes (id, version, format, seen_at)
+         select 1000 + age, '0.1.0', 1, (extract(epoch from now()) * 1000)::int8 - age * 60000
+         from (values (59), (61)) as minutes (age)";
+    deployment.postgres.psql("postgres", killed);
+    let (_node, _) = deployment.node();
+    assert_eq!(deployment.nodes(), "1 1059");
+}
+
+#[test]
 fn no_older_node_starts_while_such_a_migration_is_in_progress() {
     let deployment = Deployment::start();
     crate::format::slow_down(&deployment.postgres, 5);
