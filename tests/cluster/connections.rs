@@ -136,6 +136,9 @@ fn requests_that_use_all_connections_neither_delay_a_revocation_nor_clear_the_ca
         eventually(Duration::from_secs(10), "no connection is free", || {
             failed.load(Ordering::Relaxed)
         });
+        let sessions =
+            "select count(*) from pg_stat_activity where application_name = 'animal-store'";
+        let sessions: u32 = postgres.psql("postgres", sessions).parse().unwrap_or(0);
         let until = |limit: Duration, status| {
             let began = Instant::now();
             loop {
@@ -153,5 +156,6 @@ fn requests_that_use_all_connections_neither_delay_a_revocation_nor_clear_the_ca
         locker.unlock();
         assert_eq!(cached.status, 200, "{cached}");
         assert_eq!(rejected.status, 401, "{rejected}");
+        assert!((16..=20).contains(&sessions), "{sessions}");
     });
 }

@@ -44,6 +44,22 @@ impl Node {
     }
 }
 
+/// A process that is suspended until this is dropped.
+struct Suspended<'a>(&'a Process);
+
+impl<'a> Suspended<'a> {
+    fn new(process: &'a Process) -> Self {
+        process.signal("STOP");
+        Self(process)
+    }
+}
+
+impl Drop for Suspended<'_> {
+    fn drop(&mut self) {
+        self.0.signal("CONT");
+    }
+}
+
 /// Creates an animal with all the statements that a creation can have.
 fn create(client: &Client, name: &str) -> Response {
     client
@@ -205,8 +221,7 @@ fn a_node_starts_and_reads_while_no_table_can_be_written() {
 
 /// An import of one animal that waits for the counter of animals, which `sql_client` has locked.
 fn waiting_import(postgres: &Postgres, node: &Node, sql_client: &SqlClient) -> Child {
-    sql_client.query("BEGIN");
-    sql_client.query("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
+    lock_counter(sql_client);
     let import = Command::new(PROGRAM)
         .args(["pets", "import", "-", "--database", &node.url])
         .stdin(Stdio::piped())
@@ -217,11 +232,22 @@ fn waiting_import(postgres: &Postgres, node: &Node, sql_client: &SqlClient) -> C
     let animal = json!({"name": "imported", "categoryId": 1}).to_string();
     input.write_all(animal.as_bytes()).expect("it reads");
     drop(input);
+    waits_for_lock(postgres);
+    import
+}
+
+/// Locks the counter of IDs.
+fn lock_counter(sql_client: &SqlClient) {
+    sql_client.query("BEGIN");
+    sql_client.query("SELECT number FROM counters WHERE what = 'pets' FOR UPDATE");
+}
+
+/// Returns when a session waits for a lock.
+fn waits_for_lock(postgres: &Postgres) {
     let waiting = "select count(*) from pg_locks where not granted";
-    eventually(TIMEOUT, "the import waits", || {
+    eventually(TIMEOUT, "a session waits", || {
         postgres.psql("postgres", waiting) == "1"
     });
-    import
 }
 
 fn signal(process: &Child, name: &str) {
@@ -235,6 +261,24 @@ fn failure(import: Child) -> String {
     let output = import.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(1));
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_node_that_is_suspended_within_a_transaction_does_not_keep_others_from_creating() {
+    let postgres = Postgres::start();
+    let [node, other] = [0, 1].map(|_| Node::on(postgres.url()));
+    let sql_client = node.sql_client();
+    std::thread::scope(|scope| {
+        lock_counter(&sql_client);
+        scope.spawn(|| create(&node.client, "suspended"));
+        waits_for_lock(&postgres);
+        let _suspended = Suspended::new(&node.process);
+        // Now the node has the counter of IDs, and a transaction that is idle.
+        sql_client.unlock();
+        // Each waits for the lock, until the server has ended the session after three seconds.
+        let mut attempts = (0..6).map(|_| create(&other.client, "created").status);
+        assert!(attempts.any(|status| status == 201), "the lock is held");
+    });
 }
 
 #[test]
