@@ -163,6 +163,11 @@ fn ban_after_and_ban_for_take_effect() {
     let ban =
         get_banned(&deployment.create(&[&["--plan", "enterprise"], &per_minute[..]].concat()));
     assert_eq!(retry_after(&ban), Duration::from_secs(90));
+    let mut log = String::new();
+    eventually(secs(5), "the ban is logged", || {
+        log += &deployment.server.log();
+        log.contains(" WARN key banned key=1 until=")
+    });
     let deployment = Deployment::open(&["--ban-after", "0"]);
     let key = deployment.create(&ONE_A_DAY);
     served(&key, 1);

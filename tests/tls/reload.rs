@@ -123,7 +123,7 @@ fn a_bad_pair_keeps_the_old_one_and_is_logged_and_counted() {
     for (words, spoil) in breaks {
         spoil();
         process.signal("HUP");
-        logged(&process, &[words, "the previous one stays in use"]);
+        logged(&process, &["ERROR", words, "the previous one stays in use"]);
         failures += 1.0;
         assert_eq!(metric(&process, FAILURES), failures);
         assert!(presents(&process, &old));
