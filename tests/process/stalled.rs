@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::Client;
+use harness::{Client, eventually};
 use socket2::SockRef;
 use tempfile::TempDir;
 
