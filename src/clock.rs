@@ -63,14 +63,14 @@ impl FromStr for Timestamp {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let date_alone = text.len() == "2026-12-24".len();
+        let date_alone = text.len() == "2030-12-24".len();
         let whole = if date_alone {
             format!("{text}T00:00:00Z")
         } else {
             text.to_owned()
         };
         let moment: jiff::Timestamp = whole.parse().map_err(
-            |_| "must be a date, or a date and time, such as 2026-12-24 or 2026-12-24T18:00:00Z",
+            |_| "must be a date, or a date and time, such as 2030-12-24 or 2030-12-24T18:00:00Z",
         )?;
         Ok(Self::from_secs(moment.as_second()))
     }

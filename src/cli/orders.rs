@@ -25,7 +25,7 @@ pub(super) enum Command {
         /// The animal's ID
         #[arg(long, value_name = "ID", value_parser = options::id)]
         pet: i64,
-        /// Ship date, not in the past: a date (00:00 UTC), or a date and time such as 2026-12-24T18:00:00Z
+        /// Ship date, not in the past: a date (00:00 UTC), or a date and time such as 2030-12-24T18:00:00Z
         #[arg(long, value_name = "DATE")]
         ship_date: Option<Timestamp>,
         #[command(flatten)]

@@ -66,8 +66,8 @@ fn results_are_those_of_the_commands_with_json() {
     for (body, command) in [
         (json!({"petId": 1}), "orders place --pet 2"),
         (
-            json!({"petId": 3, "shipDate": "2026-12-24"}),
-            "orders place --pet 4 --ship-date 2026-12-24",
+            json!({"petId": 3, "shipDate": "2999-12-24"}),
+            "orders place --pet 4 --ship-date 2999-12-24",
         ),
     ] {
         let placed = post(&api, "/api/orders", &body).json();

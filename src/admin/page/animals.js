@@ -87,7 +87,7 @@ function placeOrder(pet) {
     title: ["Place an order for ", nameOf(pet)],
     body: [
       element("p", {}, "The animal becomes pending."),
-      ...field("Ship date, or date and time (optional, such as 2026-12-24T18:00:00Z)", element("input", { name: "shipDate", autocomplete: "off" })),
+      ...field("Ship date, or date and time (optional, such as 2030-12-24T18:00:00Z)", element("input", { name: "shipDate", autocomplete: "off" })),
     ],
     submit: "Place order",
     act: async (form) => {
