@@ -8,7 +8,7 @@ use crate::browser::{ENTER, ESCAPE, TAB};
 use crate::dashboard::{Dashboard, TOKEN};
 
 /// Holds back responses to requests, such as `GET api/keys/3`, until they are released.
-const HOLD: &str = r"
+pub(crate) const HOLD: &str = r"
     const [request] = arguments;
     const send = window.fetch;
     window.held = [];
@@ -17,7 +17,7 @@ const HOLD: &str = r"
         if (!`${options.method} ${path}`.includes(request)) return response;
         return new Promise((resolve, reject) => held.push(() => response.then(resolve, reject)));
     }";
-const RELEASE: &str = "for (const release of held) release(); held.length = 0";
+pub(crate) const RELEASE: &str = "for (const release of held) release(); held.length = 0";
 
 /// Fails requests as a lost network does, until it is restored.
 pub(crate) const FAIL: &str = "window.restore = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))";

@@ -6,6 +6,7 @@ use harness::{Client, eventually};
 use serde_json::json;
 
 use crate::browser::ENTER;
+use crate::slow::{HOLD, RELEASE};
 use crate::{Docs, TIMEOUT, section};
 
 #[test]
@@ -167,6 +168,64 @@ fn another_filter_starts_with_its_first_page_and_next_page_continues_the_list_th
     browser.wait_for(&result, "pet 2");
     let status = "return document.querySelector('#try-listPets-status').value";
     assert_eq!(browser.run(status, json!([])), "available");
+}
+
+#[test]
+fn a_form_has_one_request_at_a_time_and_shows_no_earlier_response_meanwhile() {
+    let docs = Docs::open(1000);
+    let browser = &docs.browser;
+    Client::new(docs.server.address, Some(docs.key.clone())).create_many(2);
+    docs.enter_key();
+    let form = section("listPets");
+    let [line, result] = ["line", "result"].map(|part| format!("{form} .{part}"));
+    docs.send("listPets");
+    browser.wait_for(&result, "pet 2");
+    browser.run(HOLD, json!(["/v1/pets"]));
+    // The second Enter sends nothing.
+    browser.fill("#try-listPets-limit", &format!("1{ENTER}{ENTER}"));
+    browser.wait_for(&line, "Waiting…");
+    assert_eq!(browser.text(&result), "");
+    let waiting = "const button = document.querySelector(arguments[0]); \
+                   return [button.disabled, getComputedStyle(button).opacity, held.length]";
+    let submit = format!("{form} [type=submit]");
+    let waiting = browser.run(waiting, json!([submit]));
+    assert_eq!(waiting, json!([true, "0.5", 1]));
+    browser.run(RELEASE, json!([]));
+    browser.wait_for(&line, "200");
+    let shown = browser.text(&result);
+    assert!(
+        shown.contains("pet 1") && !shown.contains("pet 2"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_budget_of_a_key_is_hidden_as_soon_as_the_key_is_no_longer_used() {
+    let docs = Docs::open(1000);
+    let browser = &docs.browser;
+    let is_shown = || {
+        browser.run(
+            "return !document.querySelector('.budget').hidden",
+            json!([]),
+        )
+    };
+    docs.enter_key();
+    docs.send("listPets");
+    assert_eq!(is_shown(), true);
+    browser.click(".forget");
+    assert_eq!(is_shown(), false);
+    docs.enter_key();
+    docs.send("listPets");
+    browser.run(HOLD, json!(["/v1/pets"]));
+    browser.click(&format!("{} [type=submit]", section("listPets")));
+    let line = format!("{} .line", section("listPets"));
+    browser.wait_for(&line, "Waiting…");
+    browser.fill("#secret", &format!("another{ENTER}"));
+    browser.wait_for("#key .state", "another");
+    assert_eq!(is_shown(), false);
+    browser.run(RELEASE, json!([]));
+    browser.wait_for(&line, "200");
+    assert_eq!(is_shown(), false, "a late response of the other key");
 }
 
 #[test]

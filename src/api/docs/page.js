@@ -46,6 +46,8 @@ function useKey(value) {
   for (const [place, placeholder] of keys) place.textContent = key || placeholder;
   document.body.classList.toggle("has-key", key !== "");
   one(".forget").hidden = !key;
+  // What it shows belongs to the previous key.
+  one(".budget").hidden = true;
   showKey("");
 }
 
@@ -335,11 +337,12 @@ async function send(form) {
   const unsendable = all("[data-in=header]", form).find((field) => /[^\0-\xff]/.test(field.value));
   if (unsendable) return withoutResponse(`Not sent: ${unsendable.name} has characters that a header cannot have.`);
   const began = performance.now();
+  const sent = key;
   try {
     const response = await fetch(...request(form));
     const text = await response.text();
     const arrived = performance.now();
-    showBudget(response.headers, arrived);
+    if (sent === key) showBudget(response.headers, arrived);
     return show(form, response, text, Math.round(arrived - began));
   } catch (error) {
     return withoutResponse(`No response: ${error.message}`);
@@ -352,13 +355,17 @@ for (const form of all(".try form")) {
   form.addEventListener("input", ({ target }) => {
     if (cursor && target !== cursor && target.dataset.in === "query") cursor.value = "";
   });
+  const fill = (line, result) => {
+    one(".line", form.parentElement).replaceChildren(...line);
+    one(".result", form.parentElement).replaceChildren(...result);
+  };
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const button = one("[type=submit]", form);
     button.disabled = true;
-    const [line, result] = await send(form);
-    one(".line", form.parentElement).replaceChildren(...line);
-    one(".result", form.parentElement).replaceChildren(...result);
+    // Without the previous response there is no "Next page": a form has one request at a time, and no late response replaces a newer one.
+    fill(["Waiting…"], []);
+    fill(...(await send(form)));
     button.disabled = false;
     // A disabled button loses the focus of a keyboard.
     if (document.activeElement === document.body) button.focus();
