@@ -34,6 +34,9 @@ fn a_plain_request_gets_a_readable_400_and_the_connection_is_closed() {
     assert_eq!(response.header("connection"), Some("close"), "{response}");
     response.rate();
     assert!(connection.is_closed());
+    // This client compares it with the document, also for a deprecated operation, whose removal it does not announce.
+    let plain = Client::new(app.address(), None);
+    plain.get("/v1/pets/1").is_error(400, "https_required");
     assert_eq!(key.get("/v1/pets").status, 200);
 }
 
