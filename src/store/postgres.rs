@@ -37,12 +37,12 @@ pub(crate) use migrations::CURRENT_FORMAT;
 use std::sync::atomic::AtomicI64;
 
 use anyhow::{Context, bail};
-use tokio::time::timeout;
 use tokio_postgres::config::SslNegotiation;
 
 use super::contract::{Database, FormatChange, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
+use error::PgError;
 use pool::Pool;
 use writer::PgWriter;
 
@@ -85,7 +85,7 @@ impl Postgres {
         )?;
         check_settings(&pool, mode).await.context("--database")?;
         let found = with_timeout(LONG_TIMEOUT, migrate::format(&pool)).await;
-        if matches!(found, Err(error::PgError::Failed(_))) {
+        if matches!(found, Err(PgError::Failed(_))) {
             // Perhaps the role cannot even read the table of the format: then the missing privileges are the error.
             check_privileges(&pool, mode).await?;
         }
@@ -99,15 +99,15 @@ impl Postgres {
         let mut node = 0;
         check_privileges(&pool, mode).await?;
         if mode.serves() {
-            match timeout(nodes::REGISTRATION_TIMEOUT, nodes::register(&pool)).await {
-                Ok(registered) => match registered.context("--database")? {
-                    Ok(id) => node = id,
-                    Err(found) => WrongFormat::check(database, Some(found), current, mode)?,
-                },
-                // Another session holds a lock that registration needs. Reads are served anyway.
-                Err(_) => tracing::warn!(
-                    "this node is not registered yet, because another session holds a lock: a later heartbeat registers it"
+            match nodes::register(&pool).await {
+                Ok(Ok(id)) => node = id,
+                Ok(Err(found)) => WrongFormat::check(database, Some(found), current, mode)?,
+                // Reads are served anyway.
+                Err(error @ (PgError::Unavailable(_) | PgError::Cancelled(_))) => tracing::warn!(
+                    %error,
+                    "this node is not registered yet, perhaps because another session holds a lock: a later heartbeat registers it"
                 ),
+                Err(error) => return Err(error).context("--database"),
             }
         }
         let node = AtomicI64::new(node);

@@ -98,13 +98,13 @@ pub(crate) fn slow_down(postgres: &Postgres, seconds: u32) {
 }
 
 /// A server that has not started yet, and the lines it logs.
-struct Starting {
-    child: Child,
+pub(crate) struct Starting {
+    pub(crate) child: Child,
     lines: Lines<BufReader<ChildStderr>>,
 }
 
 impl Starting {
-    fn on(database: &str) -> Self {
+    pub(crate) fn on(database: &str) -> Self {
         Self::notifying(None, database)
     }
 
@@ -124,7 +124,7 @@ impl Starting {
 
     /// Waits for a line with this text. It fails if the server exits before that.
     #[track_caller]
-    fn logs(&mut self, text: &str) -> String {
+    pub(crate) fn logs(&mut self, text: &str) -> String {
         let mut all = Vec::new();
         for line in self.lines.by_ref().map_while(Result::ok) {
             let found = line.contains(text);

@@ -250,7 +250,7 @@ fn waits_for_lock(postgres: &Postgres) {
     });
 }
 
-fn signal(process: &Child, name: &str) {
+pub(crate) fn signal(process: &Child, name: &str) {
     let id = process.id().to_string();
     let sent = Command::new("kill").args([name, &id]).status();
     assert!(sent.expect("kill runs").success());

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::REQUEST_TIMEOUT;
+use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::migrations::current_format;
 use super::pool::{Executor, Pool, SqlValue};
 use super::transaction::transact;
-use super::unlimited::{NO_LIMITS, WAITING_TO_REGISTER, reporting};
+use super::unlimited::{WAITING_TO_REGISTER, reporting};
 use crate::store::contract::{Heartbeat, Result};
 
 /// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
 pub(super) const ALIVE_MILLIS: i64 = 30_000;
 
-/// How long a node waits at startup until it is registered.
-pub(super) const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a node waits until it is registered, before it starts without that, or tries again with its next heartbeat.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the rows of dead nodes are kept, in milliseconds.
 const DEAD_NODE_RETENTION_MILLIS: i64 = 3_600_000;
@@ -53,8 +53,10 @@ const OLDER_NODES: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER
 
 /// Registers this node, and returns its ID; or the format of the database, if it is newer than this version's.
 pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i64>> {
-    transact(pool, async |transaction| {
-        transaction.batch_execute(NO_LIMITS).await?;
+    let limit = REGISTRATION_TIMEOUT.as_millis();
+    let limits = format!("SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}");
+    let registering = transact(pool, async |transaction| {
+        transaction.batch_execute(&limits).await?;
         // First: a migration that excludes older nodes locks this row, too, so the format that is read next cannot become too new
         // before this node is registered.
         let taken = reporting(
@@ -78,8 +80,8 @@ pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i
         let values: [SqlValue<'_>; 3] = [&id, &version, &current_format()];
         transaction.execute(INSERT_NODE, &values).await?;
         Ok(Ok(id))
-    })
-    .await
+    });
+    with_timeout(REGISTRATION_TIMEOUT, registering).await
 }
 
 /// Fails while a node of a format before this one is alive. Until the transaction ends, no node registers.

@@ -1,4 +1,4 @@
-//! Work without a time limit: migrations, copies, and waiting for either. Migrations and waits are logged while they are in progress.
+//! Work without a time limit: migrations and copies. Migrations, and waits for either, are logged while they are in progress.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -8,11 +8,9 @@ use tokio::time::{Instant, interval_at};
 /// The interval of log lines about such work.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 
-/// None of this has a time limit: a new index on a large table can take long. If
-/// this process exits, so do its connection and the transaction.
-pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; \
-                         SET LOCAL lock_timeout = 0; \
-                         SET LOCAL idle_in_transaction_session_timeout = 0";
+/// Statements without a time limit: a new index on a large table can take long. If this process exits, so do its connection and the
+/// transaction; if it is suspended, the limit of idle transactions applies, so that it does not keep its locks.
+pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 
 pub(super) const WAITING_FOR_MIGRATION: &str =
     "waiting for another process, which is migrating the database";
