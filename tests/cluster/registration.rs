@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::{Postgres, Process, SqlClient, eventually};
+use harness::{Postgres, Process, SqlClient, eventually, run};
 use tempfile::TempDir;
 
 use crate::PROGRAM;
@@ -89,4 +89,36 @@ fn a_registration_that_waits_for_a_lock_fails_after_ten_seconds_and_is_tried_aga
     eventually(2 * TIMEOUT, "the node registers", || {
         registered(&postgres) == "1"
     });
+}
+
+#[test]
+fn a_node_that_waited_for_a_migration_reads_the_new_format_whatever_the_isolation_level_of_its_role_is()
+ {
+    let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+    let url = postgres.url();
+    run(PROGRAM, folder.path(), &["migrate", "--database", &url]).exits(0);
+    for level in ["repeatable read", "serializable"] {
+        let set = format!("alter role animals set default_transaction_isolation = '{level}'");
+        postgres.psql("postgres", &set);
+        let sql_client = lock(&postgres, NODES_ROW);
+        sql_client.query("UPDATE animal_store_format SET format = format + 1");
+        let line = std::thread::scope(|scope| {
+            let starting = scope.spawn(|| {
+                let args = ["8", PROGRAM, "serve", "--no-migrate", "--database", &url];
+                let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+                run("timeout", folder.path(), &[&args[..], &listen].concat()).fails_with(1)
+            });
+            let waiting = "select count(*) from pg_locks where not granted";
+            eventually(TIMEOUT, "it waits", || {
+                postgres.psql("postgres", waiting) == "1"
+            });
+            sql_client.query("COMMIT");
+            starting.join().expect("a line")
+        });
+        assert!(line.contains("has format"), "{level}: {line}");
+        postgres.psql(
+            "postgres",
+            "update animal_store_format set format = format - 1",
+        );
+    }
 }

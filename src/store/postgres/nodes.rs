@@ -54,11 +54,13 @@ const OLDER_NODES: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER
 /// Registers this node, and returns its ID; or the format of the database, if it is newer than this version's.
 pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i64>> {
     let limit = REGISTRATION_TIMEOUT.as_millis();
-    let limits = format!("SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}");
+    let settings = format!(
+        "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}"
+    );
     let registering = transact(pool, async |transaction| {
-        transaction.batch_execute(&limits).await?;
+        transaction.batch_execute(&settings).await?;
         // First: a migration that excludes older nodes locks this row, too, so the format that is read next cannot become too new
-        // before this node is registered.
+        // before this node is registered. At another isolation level, it would be read as it was before the wait for this row.
         let taken = reporting(
             WAITING_TO_REGISTER,
             transaction.query_one(NEXT_NODE_ID, &[]),
