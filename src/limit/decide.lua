@@ -21,9 +21,11 @@ end
 
 local minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at = 0, 0, 0, 0, 0, 0, 0, 0
 local state = redis.pcall('GET', KEYS[1])
--- Anything else was not written by this script, and is overwritten.
+-- Anything else was not written by this script, and is overwritten; unless it could not be read, because the user lacks the privilege.
 if type(state) == 'string' and #state == struct.size(STATE) then
     minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at = struct.unpack(STATE, state)
+elseif type(state) == 'table' and not state.err:find('^WRONGTYPE') then
+    return state
 end
 
 -- If the clock steps back, the counter stays in the window it had reached. A window that is more than one ahead is impossible: it becomes the

@@ -18,14 +18,14 @@ const MAX_DELAY: Duration = Duration::from_millis(60);
 const RECOVERY_TIME: Duration = Duration::from_secs(2);
 
 /// What clients measured.
-struct Measured {
-    admitted: usize,
+pub(crate) struct Measured {
+    pub(crate) admitted: usize,
     slowest_hundredth: Duration,
     slowest: Duration,
 }
 
 /// Sends this many requests to each node in turn, all with this key.
-fn send(cluster: &Cluster, key: &str, times: usize) -> Measured {
+pub(crate) fn send(cluster: &Cluster, key: &str, times: usize) -> Measured {
     let nodes = cluster.clients(key);
     let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
     let mut admitted = 0;
@@ -51,7 +51,7 @@ fn send(cluster: &Cluster, key: &str, times: usize) -> Measured {
 }
 
 /// Whether every node reports this state of Redis. It is always ready.
-fn all_report(cluster: &Cluster, state: &str) -> bool {
+pub(crate) fn all_report(cluster: &Cluster, state: &str) -> bool {
     cluster.nodes.iter().all(|node| {
         let response = node.client(None).get("/readyz?verbose");
         assert_eq!(response.status, 200, "{response}");
@@ -60,7 +60,7 @@ fn all_report(cluster: &Cluster, state: &str) -> bool {
 }
 
 /// Exactly the limit, for all nodes together.
-fn assert_exact(cluster: &Cluster) {
+pub(crate) fn assert_exact(cluster: &Cluster) {
     let (_, key) = cluster.key(LIMIT, 1_000_000);
     ensure_minute_left(Duration::from_secs(10));
     assert_eq!(send(cluster, &key, 40).admitted, LIMIT as usize);
