@@ -90,6 +90,10 @@ impl Postgres {
             check_privileges(&pool, mode).await?;
         }
         let found = found.context("--database")?;
+        if found.is_none() {
+            let checked = with_timeout(LONG_TIMEOUT, privileges::check_schema(&pool, mode));
+            checked.await.context("--database")?;
+        }
         let current = migrations::current_format();
         WrongFormat::check(database, found, current, mode)?;
         let before = match found {

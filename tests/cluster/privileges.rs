@@ -110,6 +110,35 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
 }
 
 #[test]
+fn a_role_that_cannot_see_the_schema_of_the_tables_gets_the_statement_that_changes_it() {
+    let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+    let owner = postgres.create_database("shop");
+    run(PROGRAM, folder.path(), &["migrate", "--database", &owner]).exits(0);
+    let psql = |sql: &str| postgres.psql("shop", sql);
+    psql("CREATE ROLE clerk LOGIN; REVOKE USAGE ON SCHEMA public FROM PUBLIC");
+    let clerk = owner.replace("animals@", "clerk@");
+    let fails = |command: &str, end: &str| {
+        let args: Vec<_> = command.split(' ').chain(["--database", &clerk]).collect();
+        let line = run(PROGRAM, folder.path(), &args).fails_with(1);
+        assert!(line.ends_with(end), "{line}");
+    };
+    let grant = "GRANT USAGE ON SCHEMA public TO clerk";
+    let serve = "serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0";
+    for command in [serve, &format!("{serve} --no-migrate"), "keys list"] {
+        fails(command, &format!("the role lacks privileges: run {grant}"));
+    }
+    psql(grant);
+    psql("ALTER ROLE clerk SET search_path = elsewhere");
+    let set = "ALTER ROLE clerk SET search_path = public";
+    let not_found = "the tables are in the schema public, which is not in the search_path";
+    fails("keys list", &format!("{not_found}: run {set}"));
+    psql(set);
+    let select =
+        "GRANT SELECT ON animal_store_format TO \"clerk\"; GRANT SELECT ON revisions TO \"clerk\"";
+    fails("keys list", select);
+}
+
+#[test]
 fn an_import_whose_role_may_not_create_temporary_tables_names_the_statement_that_grants_it() {
     let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
     let owner = postgres.create_database("shop");

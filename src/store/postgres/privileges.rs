@@ -28,6 +28,27 @@ const MISSING_PRIVILEGES: &str = "SELECT current_user::text, needed.object, need
      FROM unnest($1::text[], $2::text[]) AS needed (object, privilege)
      WHERE to_regclass(needed.object) IS NOT NULL AND NOT has_table_privilege(needed.object, needed.privilege)";
 
+/// What hides the tables from the role, if they exist. With $1 it creates others instead, if there is a schema for them.
+const HIDDEN_TABLES: &str = "SELECT CASE WHEN has_schema_privilege(n.oid, 'USAGE')
+         THEN format('the tables are in the schema %1$I, which is not in the search_path: run ALTER ROLE %2$I SET search_path = %1$I',
+                     nspname, current_user)
+         ELSE format('the role lacks privileges: run GRANT USAGE ON SCHEMA %I TO %I', nspname, current_user) END
+     FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
+     WHERE relname = 'animal_store_format' AND relkind = 'r' AND to_regclass('animal_store_format') IS NULL
+         AND NOT ($1 AND current_schema() IS NOT NULL)
+     ORDER BY nspname LIMIT 1";
+
+/// Fails if the tables are in a schema where the role does not find them.
+pub(super) async fn check_schema(pool: &Pool, mode: Mode) -> PgResult<()> {
+    let lease = pool.borrow().await?;
+    let hidden = lease.query_opt(HIDDEN_TABLES, &[&mode.migrates()]).await?;
+    lease.release();
+    match hidden {
+        Some(row) => Err(PgError::Failed(row.try_get(0)?)),
+        None => Ok(()),
+    }
+}
+
 /// Fails with the statements that grant what is missing. A table that is not there yet is created by a migration.
 pub(super) async fn check(pool: &Pool, mode: Mode) -> PgResult<()> {
     let each = |(table, privileges): &(&'static str, &'static [&str])| {
