@@ -160,8 +160,8 @@ fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Parses the arguments. If there is a configuration file, parses them again with its values as defaults, and once more without the
-/// options that others override.
+/// Parses the arguments. If there is a configuration file, parses them again with its values as defaults. If options override others,
+/// parses them once more without those.
 fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: &clap::Command| {
         let matches = command.clone().try_get_matches_from(&args);
@@ -217,8 +217,8 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     Some((source, path.clone()))
 }
 
-/// The options that another one overrides, because its source takes precedence: the admin token or its file, and the password file if
-/// all databases of this command were named and none of them needs a password: the file is for another database.
+/// The options that another one overrides, because its source takes precedence: the admin token or its file; and the password file, if
+/// sources that take precedence over it name all databases of this command, and none of them lacks a password. It is then for another one.
 fn overridden(matches: &clap::ArgMatches) -> Vec<&'static str> {
     if let Some((_, matches)) = matches.subcommand() {
         return overridden(matches);

@@ -1,6 +1,6 @@
 //! `./bench`: measures the cost of requests, compared with baselines.
 //!
-//! `scenarios` are the measurements, `load` generates the load, `report` presents the results.
+//! `scenarios` define what is measured, `load` generates the load, `report` presents the results.
 
 mod baselines;
 mod bench;

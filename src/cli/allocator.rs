@@ -22,8 +22,8 @@ pub(super) fn reexec_with_immediate_purge() {
     let (Some((name, rest)), Ok(program)) = (args.split_first(), env::current_exe()) else {
         return;
     };
-    // With `ld.so animal-store serve` the executable is the dynamic loader, which would take `serve` for the program to run. It passes
-    // only the rest of its own arguments.
+    // With `ld.so animal-store serve` the executable is the dynamic loader, which would take `serve` for the program to run. The
+    // loader is in /proc/self/cmdline, but not in the arguments that it passes on.
     let passed = args.join(OsStr::new("\0"));
     let all = fs::read("/proc/self/cmdline").unwrap_or_default();
     if all.strip_suffix(b"\0") != Some(passed.as_bytes()) {

@@ -40,7 +40,7 @@ impl From<NewFileError> for Failure {
 
 impl From<crate::keys::Error> for Failure {
     fn from(error: crate::keys::Error) -> Self {
-        Self::Failed(error.to_string())
+        anyhow::Error::from(error).into()
     }
 }
 

@@ -267,7 +267,7 @@ pub(crate) fn url<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
     }
 }
 
-/// A parser for each value of a list, which is separated by commas.
+/// A parser for one value of a comma-separated list.
 fn listed<T>(
     parse: fn(&str) -> Result<T, &'static str>,
 ) -> impl Fn(&str) -> Result<T, &'static str> + Clone {

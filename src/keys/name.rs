@@ -29,7 +29,9 @@ impl FromStr for KeyName {
         match fits {
             true if may_contain_key(text.as_bytes()) => Err("must not contain an API key"),
             true => Ok(Self(text.to_owned())),
-            false => Err("must be 1 to 100 characters, not blank and without control characters"),
+            false => Err(
+                "must be 1 to 100 characters, at least one of them visible and none a control character",
+            ),
         }
     }
 }

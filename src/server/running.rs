@@ -29,7 +29,7 @@ const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
 /// hangs: it must neither keep the process alive nor prevent the last flush.
 const JOIN_TIMEOUT: Duration = DRAIN_TIMEOUT.saturating_add(Duration::from_secs(2));
 
-/// The pause between two looks at the threads.
+/// The interval at which the threads are polled.
 const JOIN_INTERVAL: Duration = Duration::from_millis(10);
 
 pub struct Running {
@@ -54,7 +54,7 @@ impl Running {
         &self.shared.store
     }
 
-    /// Tells the log and the service manager that startup is complete.
+    /// Reports to the log and the service manager that startup is complete.
     pub fn report_ready(&self) {
         let Self {
             address,

@@ -139,7 +139,7 @@ struct StartupService {
     base_urls: BaseUrls,
     https: bool,
     cors: Cors,
-    /// None on the admin listener, where requests have no lines.
+    /// None on the admin listener, whose requests are not logged.
     log: Option<Rc<RequestLog>>,
 }
 

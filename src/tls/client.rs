@@ -90,7 +90,7 @@ impl ClientTls {
     }
 }
 
-/// Reads the CAs in a file, as a store and as they are.
+/// Reads the CAs in a file, as a root store and as the certificates themselves.
 pub(crate) fn read_roots(
     path: &Path,
 ) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), InvalidFile> {

@@ -24,7 +24,7 @@ fn restart_with_user(cluster: &mut Cluster, servers: &[&Redis]) {
 }
 
 #[test]
-fn a_redis_user_that_may_not_read_is_an_outage_and_the_log_has_the_cause() {
+fn a_redis_user_without_permission_to_read_counts_as_an_outage_and_the_log_has_the_cause() {
     let mut cluster = Cluster::start_with_long_redis_timeout();
     restart_with_user(&mut cluster, &[]);
     cluster.redis.cli(&["ACL", "SETUSER", "nodes", "-get"]);

@@ -92,7 +92,7 @@ fn a_browser_that_does_not_keep_the_cookie_of_the_session_is_told_so() {
     dashboard.log_in(TOKEN);
     dashboard.browser.wait_for(
         "#login .problem",
-        "The browser did not keep the cookie of the session: allow cookies for this address, or use HTTPS.",
+        "The browser did not keep the session cookie: allow cookies for this address, or use HTTPS.",
     );
     let focused = "return document.activeElement.id";
     assert_eq!(dashboard.browser.run(focused, json!([])), "token");

@@ -313,7 +313,7 @@ fn a_full_disk_is_a_failure_and_that_of_the_database_is_not_filled() {
     let mount = |size| format!("mount -t tmpfs -o size={size} none backups");
     let move_to =
         |disk| format!("{disk} && cp animal-store.db* backups && cd backups && mkdir backups");
-    // The database has 21 MB. They are free on both disks, and so are the 64 MiB on the second one, but not both.
+    // The database has 21 MB. The disk of 50 MB has room for a backup, but not for the reserved 64 MiB; that of 100 MB not for both.
     for (command, part) in [
         (mount("40k"), "disk is full"),
         (move_to(mount("50m")), "which a backup must not fill"),

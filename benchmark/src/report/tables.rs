@@ -340,7 +340,7 @@ fn builds(rows: &[BuildComparison]) -> Table {
         title: "Compared with another build",
         note: String::new(),
         head: vec![
-            "row",
+            "request",
             CPU,
             "CPU per request, other build",
             "this build / other",

@@ -163,7 +163,7 @@ $("login").addEventListener("submit", async (event) => {
   try {
     await call("POST", "session", { body: { token: $("token").value } });
     $("token").value = "";
-    await begin("The browser did not keep the cookie of the session: allow cookies for this address, or use HTTPS.");
+    await begin("The browser did not keep the session cookie: allow cookies for this address, or use HTTPS.");
     if (mayRead) focusView();
   } catch (failure) {
     problem.textContent = failure.message;

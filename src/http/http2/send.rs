@@ -33,7 +33,7 @@ pub(super) struct RequestContext<S: Service> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WhenFull {
     Wait,
-    /// For a stream over the limit: it counts nowhere, so there could be any number of them.
+    /// For a stream over the limit: it counts against no limit, so there could be any number of them.
     Reset,
 }
 

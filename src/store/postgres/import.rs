@@ -99,7 +99,7 @@ impl Postgres {
                     _ => error.into(),
                 });
             }
-            // Before PostgreSQL 14, and on some systems, it does not have this setting.
+            // PostgreSQL before 14 does not have this setting, and some operating systems do not support it.
             let _ = lease.batch_execute(NOTICE_DISCONNECT).await;
             Ok(PgImport {
                 lease,
@@ -120,7 +120,7 @@ async fn missing_privilege(lease: &Lease) -> PgResult<PgError> {
     )))
 }
 
-/// Begins a transaction when no other one has the lock of imports.
+/// Begins a transaction with the import lock, for which it waits.
 pub(super) async fn begin(lease: &Lease) -> std::result::Result<(), tokio_postgres::Error> {
     lease.batch_execute(BEGIN).await?;
     match lease.batch_execute(LOCK_IMPORTS).await {

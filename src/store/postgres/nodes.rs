@@ -19,7 +19,7 @@ use crate::store::contract::{Heartbeat, Result};
 /// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
 pub(super) const ALIVE_MILLIS: i64 = 30_000;
 
-/// How long a node waits until it is registered, before it starts without that, or tries again with its next heartbeat.
+/// How long a node waits until it is registered, before it starts unregistered, or tries again with its next heartbeat.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the rows of dead nodes are kept, in milliseconds.

@@ -28,7 +28,8 @@ const MISSING_PRIVILEGES: &str = "SELECT current_user::text, needed.object, need
      FROM unnest($1::text[], $2::text[]) AS needed (object, privilege)
      WHERE to_regclass(needed.object) IS NOT NULL AND NOT has_table_privilege(needed.object, needed.privilege)";
 
-/// What hides the tables from the role, if they exist. With $1 it creates others instead, if there is a schema for them.
+/// Why the role does not find the tables, if some schema has them. No row if this process migrates ($1) and has a schema to create new
+/// tables in.
 const HIDDEN_TABLES: &str = "SELECT CASE WHEN has_schema_privilege(n.oid, 'USAGE')
          THEN format('the tables are in the schema %1$I, which is not in the search_path: run ALTER ROLE %2$I SET search_path = %1$I',
                      nspname, current_user)

@@ -1,4 +1,4 @@
-//! Notifications of the service manager, and keep-alives for its watchdog.
+//! Notifications to the service manager, and keep-alives for its watchdog.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn workers_respond_although_the_service_manager_does_not_read() {
     while other.send_to(b"X=1", &full).is_ok() {}
     let _service = manager.start(&[("WATCHDOG_USEC", "400000")]);
     let mut log = String::new();
-    // Each waits for a second, in which the next keep-alive becomes due: a response may be missing in any of them.
+    // Each blocks for a second, in which the next keep-alive becomes due: any of them could report workers that do not respond.
     eventually(SOON, "notifications", || {
         log = std::fs::read_to_string(manager.folder.path().join("log")).expect("a log");
         log.matches(CANNOT_NOTIFY).count() >= 5
