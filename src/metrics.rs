@@ -25,7 +25,6 @@ pub enum OperationLabel {
     /// The docs and the OpenAPI document.
     Docs,
     Preflight,
-    /// Health checks, which are not logged.
     Health,
     /// No request: a connection that was rejected, or whose request head was not completed.
     Connection,
@@ -41,6 +40,11 @@ impl OperationLabel {
         Self::Health,
         Self::Connection,
     ];
+
+    /// Whether its requests have lines in the log: health checks would fill it.
+    pub(crate) fn is_logged(self) -> bool {
+        self != Self::Health
+    }
 
     /// Every label, in the order of their counters.
     pub(crate) fn all() -> impl Iterator<Item = Self> {

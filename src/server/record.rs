@@ -45,7 +45,7 @@ impl Drop for RequestRecord<'_> {
         self.span.end(is_complete.then_some(self.status));
         let key = self.state.key.get();
         self.metrics.watched.record(key, self.status);
-        if self.label != OperationLabel::Health {
+        if self.label.is_logged() {
             self.log.write(&RequestLine {
                 at: self.now,
                 id: self.id.as_bytes(),

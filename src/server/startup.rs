@@ -162,8 +162,7 @@ impl StartupService {
         request: Option<(&Head<'_>, &Exchange)>,
         reason: Option<&'static str>,
     ) {
-        let is_logged = label != OperationLabel::Health;
-        let Some(log) = self.log.as_ref().filter(|_| is_logged) else {
+        let Some(log) = self.log.as_ref().filter(|_| label.is_logged()) else {
             return;
         };
         let took = request.map(|(_, exchange)| exchange.end());
