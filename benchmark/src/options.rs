@@ -93,10 +93,14 @@ impl Options {
                 keys: 1_000,
             }
         } else {
+            // Many short rounds, so that all contenders see the same machine. Two builds differ by less than others.
+            let (rounds, round) = match self.against {
+                Some(_) => (30, Duration::from_millis(500)),
+                None => (15, Duration::from_secs(1)),
+            };
             Scale {
-                // Many short rounds, so that all contenders see the same machine.
-                rounds: 15,
-                round: Duration::from_secs(1),
+                rounds,
+                round,
                 warm_up: Duration::from_secs(1),
                 tail: Duration::from_millis(1_500),
                 starts: 7,

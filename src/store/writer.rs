@@ -4,7 +4,7 @@
 mod health;
 mod reply;
 
-pub(crate) use reply::Reply;
+pub(crate) use reply::{Reply, reply_all};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -16,7 +16,7 @@ use super::error::PgError;
 use super::pool::Pool;
 use super::transaction::transact_within;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
-use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
+use crate::store::writer::{Reply, WriterMonitor, WriterState, reply_all, writer_stopped};
 use crate::tls::ClientTls;
 use crate::trace::System;
 
@@ -149,11 +149,10 @@ impl CreationLoop {
         match creating.await {
             Ok(created) => {
                 self.state.committed(created.iter().flatten());
-                for (waiter, created) in waiters.into_iter().zip(created) {
-                    if let Some(created) = created {
-                        waiter.reply.send(Ok(created));
-                    }
-                }
+                let created = waiters.into_iter().zip(created);
+                reply_all(
+                    created.filter_map(|(waiter, created)| Some((waiter.reply, Ok(created?)))),
+                );
             }
             Err(error) => {
                 self.state.failed.add(1);
@@ -166,9 +165,8 @@ impl CreationLoop {
                 let kind = "writes fail: see the log";
                 self.state.health.failed(&error, kind, needs_creation);
                 let failure = StoreError::from(error);
-                for waiter in waiters {
-                    waiter.reply.send(Err(failure.clone()));
-                }
+                let failed = |waiter: Waiter| (waiter.reply, Err(failure.clone()));
+                reply_all(waiters.into_iter().map(failed));
             }
         }
     }

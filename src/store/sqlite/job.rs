@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::creation::create;
 use super::error::{is_fatal, store_error};
 use crate::store::contract::{Creation, CreationOutcome, Result};
-use crate::store::writer::{Reply, writer_stopped};
+use crate::store::writer::{Reply, reply_all, writer_stopped};
 
 type WriteFn = dyn FnOnce(&Connection) -> rusqlite::Result<()> + Send;
 
@@ -83,18 +83,20 @@ impl Job {
         )
     }
 
-    /// Replies, once it is known whether the transaction was committed. A closed channel is not a failure: nobody
-    /// waits for the outcome any more.
-    pub(super) fn reply(self, committed: Result<()>) {
-        match self {
-            Self::Create { created, reply, .. } => {
-                reply.send(committed.and_then(|()| created.ok_or_else(writer_stopped)));
-            }
-            Self::Other { reply, .. } => {
-                if let Some(reply) = reply {
-                    let _ = reply.send(committed);
+    /// Replies to all of these, once it is known whether their transaction was committed.
+    pub(super) fn reply_all(jobs: impl IntoIterator<Item = Self>, committed: &Result<()>) {
+        reply_all(jobs.into_iter().filter_map(|job| {
+            let committed = committed.clone();
+            match job {
+                Self::Create { created, reply, .. } => {
+                    let created = committed.and_then(|()| created.ok_or_else(writer_stopped));
+                    Some((reply, created))
+                }
+                Self::Other { reply, .. } => {
+                    let _ = reply?.send(committed);
+                    None
                 }
             }
-        }
+        }));
     }
 }

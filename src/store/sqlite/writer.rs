@@ -146,6 +146,8 @@ impl WriteLoop {
             }
             match received {
                 Ok(first) => {
+                    // A worker on the same core queues what it has read: one sync for more writes.
+                    std::thread::yield_now();
                     let others = jobs.try_iter().take(MAX_BATCH - 1);
                     let batch = self.dequeue(std::iter::once(first).chain(others));
                     self.write(batch, jobs)?;
@@ -179,7 +181,7 @@ impl WriteLoop {
         let committed = self.begin().and_then(|()| {
             batch.iter_mut().try_for_each(|job| job.write(connection))?;
             if Fault::AckBeforeCommit.is_enabled() {
-                batch.drain(..).for_each(|job| job.reply(Ok(())));
+                Job::reply_all(batch.drain(..), &Ok(()));
                 std::thread::sleep(Duration::from_millis(5));
             }
             is_committing = true;
@@ -189,14 +191,12 @@ impl WriteLoop {
             Ok(()) => {
                 if let Err(moved) = check(&self.files.data) {
                     let failure = StoreError::Unconfirmed(moved.to_string());
-                    batch
-                        .into_iter()
-                        .for_each(|job| job.reply(Err(failure.clone())));
+                    Job::reply_all(batch, &Err(failure));
                     return Err(moved);
                 }
                 self.state.committed(batch.iter().filter_map(Job::created));
                 let checkpoint = batch.iter().any(Job::wants_checkpoint);
-                batch.into_iter().for_each(|job| job.reply(Ok(())));
+                Job::reply_all(batch, &Ok(()));
                 if checkpoint {
                     self.checkpoint()?;
                 }
@@ -222,10 +222,7 @@ impl WriteLoop {
                     true => self.dequeue(jobs.try_iter()),
                     false => Vec::new(),
                 };
-                batch
-                    .into_iter()
-                    .chain(waiting)
-                    .for_each(|job| job.reply(Err(failure.clone())));
+                Job::reply_all(batch.into_iter().chain(waiting), &Err(failure));
                 // If the transaction cannot be rolled back, all later writes would become part of it.
                 match is_fatal(&error) || !rolled_back {
                     true => Err(error.into()),

@@ -1,5 +1,6 @@
-//! The reply to a creation.
+//! The replies to the creations of a batch.
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::store::contract::{CreationOutcome, Result, StoreError};
@@ -9,14 +10,20 @@ use crate::trace::{CommitSpan, System};
 pub(crate) struct Reply {
     sender: oneshot::Sender<Result<CreationOutcome>>,
     span: CommitSpan,
+    /// The runtime of the request.
+    runtime: Handle,
 }
 
 impl Reply {
     /// A reply to the current request.
     pub(crate) fn channel(system: System) -> (Self, oneshot::Receiver<Result<CreationOutcome>>) {
         let (sender, receiver) = oneshot::channel();
-        let span = CommitSpan::waiting(system);
-        (Self { sender, span }, receiver)
+        let reply = Self {
+            sender,
+            span: CommitSpan::waiting(system),
+            runtime: Handle::current(),
+        };
+        (reply, receiver)
     }
 
     /// Whether the request no longer waits.
@@ -28,11 +35,32 @@ impl Reply {
     pub(crate) fn begin(&mut self, batch: usize) {
         self.span.begin(batch);
     }
+}
 
-    /// Replies. A closed channel is not a failure: nobody waits for the outcome any more.
-    pub(crate) fn send(self, outcome: Result<CreationOutcome>) {
+/// Replies to all of these. A closed channel is not a failure: nobody waits for the outcome any more.
+///
+/// The replies to requests of one runtime are sent by a task there. From the thread of the writer, each would wake the runtime with
+/// a system call of its own.
+pub(crate) fn reply_all(replies: impl IntoIterator<Item = (Reply, Result<CreationOutcome>)>) {
+    let mut by_runtime: Vec<(Handle, Vec<_>)> = Vec::new();
+    for (reply, outcome) in replies {
         // First, so that it ends before the request's.
-        self.span.end(outcome.as_ref().err().map(StoreError::kind));
-        drop(self.sender.send(outcome));
+        reply.span.end(outcome.as_ref().err().map(StoreError::kind));
+        let runtime = reply.runtime.id();
+        let waiting = (reply.sender, outcome);
+        match by_runtime
+            .iter_mut()
+            .find(|(other, _)| other.id() == runtime)
+        {
+            Some((_, others)) => others.push(waiting),
+            None => by_runtime.push((reply.runtime, vec![waiting])),
+        }
+    }
+    for (runtime, waiting) in by_runtime {
+        runtime.spawn(async {
+            for (sender, outcome) in waiting {
+                drop(sender.send(outcome));
+            }
+        });
     }
 }
