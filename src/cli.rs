@@ -218,7 +218,8 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
 }
 
 /// The options that another one overrides, because its source takes precedence: the admin token or its file; and the password file, if
-/// sources that take precedence over it name all databases of this command, and none of them lacks a password. It is then for another one.
+/// sources that take precedence over it name all databases of this command, and each of them has a password or needs none. The file is then
+/// meant for another database.
 fn overridden(matches: &clap::ArgMatches) -> Vec<&'static str> {
     if let Some((_, matches)) = matches.subcommand() {
         return overridden(matches);

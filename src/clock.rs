@@ -127,7 +127,7 @@ pub struct ClockSample {
     pub round_trip: Duration,
 }
 
-/// The source of time: the system, or a test that moves it. The system's clock can be corrected by a reference clock, for all clones at
+/// The source of time: the system, or a test that moves it. The system clock can be corrected by a reference clock, for all clones at
 /// once.
 #[derive(Clone)]
 pub struct Clock(TimeSource);
@@ -139,12 +139,12 @@ enum TimeSource {
 }
 
 /// The correction by the reference clock. Between two samples its time is extrapolated by the monotonic clock, so that a step of the
-/// system's clock changes nothing.
+/// system clock changes nothing.
 struct Correction {
     started: Instant,
     /// The reference time at `started`; [`UNKNOWN_BASE`] before the first sample.
     base: AtomicI64,
-    /// How many milliseconds the system's clock was ahead at the last sample.
+    /// How many milliseconds the system clock was ahead at the last sample.
     ahead: AtomicI64,
 }
 
@@ -183,7 +183,7 @@ impl Clock {
         }
     }
 
-    /// How many milliseconds the system's clock is ahead of the reference clock; negative if it is behind.
+    /// How many milliseconds the system clock is ahead of the reference clock; negative if it is behind.
     pub fn ahead(&self) -> i64 {
         match &self.0 {
             TimeSource::System(correction) => correction.ahead.load(Ordering::Relaxed),
@@ -196,7 +196,7 @@ impl Clock {
         matches!(self.0, TimeSource::Manual(_)).then(|| self.now())
     }
 
-    /// Moves a manual clock; the system's clock is left alone.
+    /// Moves a manual clock; the system clock is left alone.
     pub fn set(&self, moment: Timestamp) {
         if let TimeSource::Manual(millis) = &self.0 {
             millis.store(moment.0, Ordering::SeqCst);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_may_be_right_is_left_alone_also_after_a_long_round_trip() {
+    fn a_clock_that_may_be_right_is_left_alone_even_after_a_long_round_trip() {
         let correction = correction();
         assert_eq!(sampled(&correction, 4, 0, 0), (4, 0));
         assert_eq!(sampled(&correction, 24, 500, 40), (4, 20));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_the_systems_clock_changes_only_how_far_it_is_reported_to_be_ahead() {
+    fn a_step_of_the_system_clock_changes_only_how_far_it_is_reported_to_be_ahead() {
         let correction = correction();
         assert_eq!(sampled(&correction, 0, 0, 2), (0, 0));
         assert_eq!(sampled(&correction, 3_600_000, 500, 2), (0, 3_600_000));

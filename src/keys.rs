@@ -40,7 +40,7 @@ pub enum KeyRejection {
     #[error("key {} was rotated recently, and its old secret works until {}", .0.id, .0.until)]
     InGracePeriod(GracePeriod),
     /// After this rotation was confirmed, another one replaced the secret, without a grace period.
-    #[error("key {0} was rotated meanwhile, and has another secret now")]
+    #[error("key {0} was rotated in the meantime, and its secret is now a different one")]
     RotatedMeanwhile(KeyId),
 }
 

@@ -127,7 +127,7 @@ impl NewFile {
         &self.file
     }
 
-    /// Gives it the owner, the group and the mode of another file, as far as this process may. Returns what is different then.
+    /// Gives it the owner, the group and the mode of another file, as far as this process is allowed to. Returns what still differs.
     pub(crate) fn set_access_of(
         &self,
         other: &Metadata,

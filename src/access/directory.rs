@@ -18,14 +18,14 @@ pub struct SecretGrant {
     pub id: KeyId,
     pub limits: Limits,
     meter: MeterIndex,
-    /// The end of this secret: by expiry, revocation, or the end of a grace period.
+    /// When this secret stops being valid: by expiry, revocation, or the end of a grace period.
     valid_until: Timestamp,
 }
 
-/// The end of a secret that has none.
+/// `valid_until` of a secret that does not expire.
 const NO_END: Timestamp = Timestamp::from_millis(i64::MAX);
 
-/// The end of a revoked secret: it is not valid at any time, whatever the clock says.
+/// `valid_until` of a revoked secret: it is not valid at any time, whatever the clock says.
 const REVOKED: Timestamp = Timestamp::from_millis(i64::MIN);
 
 impl SecretGrant {

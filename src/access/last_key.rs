@@ -24,7 +24,7 @@ impl LastKey {
     }
 }
 
-/// Compares all bytes, also after a difference: clients of a proxy share connections, and the time of a comparison must tell them
+/// Compares all bytes, even after a difference: clients of a proxy share connections, and the time of a comparison must tell them
 /// nothing about each other's keys.
 fn is_equal(last: &[u8; KEY_LENGTH], text: &[u8]) -> bool {
     let difference = |sum, (a, b): (&u8, &u8)| sum | (a ^ b);

@@ -26,12 +26,13 @@ use crate::pet::PetStatus;
 /// How many messages a page may lag behind before it gets everything again.
 const MAX_LAG: usize = 16;
 
-/// The shortest and the longest pause between two counts of the animals. In between, it is this many times as long as the count.
+/// The shortest and the longest pause between two counts of the animals.
 const MIN_COUNT_PAUSE: Duration = Duration::from_secs(5);
 const MAX_COUNT_PAUSE: Duration = Duration::from_secs(600);
+/// Within these bounds, the pause is this many times as long as the count.
 const COUNT_PAUSE_FACTOR: u32 = 200;
 
-/// The same after a count that failed. It is smaller: the time says little about the number of animals.
+/// The same after a failed count. It is smaller, because the time of a failed count says little about the number of animals.
 const FAILED_COUNT_PAUSE_FACTOR: u32 = 5;
 
 /// The age of a count after which a request for the overview counts again, and how long it waits for that: while the database does
@@ -97,7 +98,7 @@ impl Live {
                 message += &event("events", &Value::from(events).to_string());
             }
             let current = self.state();
-            // A new page got the state of its first moment, which may differ from the last one that was sent.
+            // A new page was sent the state at the time it was opened, which may differ from the one last sent to all pages.
             if self.has_new_page.swap(false, Ordering::Relaxed) || current != state {
                 message += &event("state", &current.to_string());
                 state = current;

@@ -1,4 +1,4 @@
-//! Reads that may take long.
+//! Reads that may take a long time.
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;

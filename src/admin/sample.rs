@@ -57,8 +57,9 @@ pub(super) struct Counts {
     outcomes: [u64; 5],
     /// Requests by duration, of all operations, each with the bound of its bucket in microseconds.
     durations: Vec<(Option<u64>, u64)>,
-    /// Animals and pages of them that were sent, and those of them that were not in the cache.
+    /// Animals, and pages of animals, that were sent.
     reads: u64,
+    /// Those of them that were not in the cache.
     misses: u64,
     bans: u64,
     commits: u64,

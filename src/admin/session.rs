@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_by_itself_or_when_it_is_ended() {
+    fn a_session_expires_or_is_ended() {
         let (sessions, now) = (Sessions::new(), Instant::now());
         let cookie = sessions.begin(now, true).unwrap();
         let text = cookie.to_str().unwrap();

@@ -19,7 +19,7 @@ const MAX_STREAMS_PER_VIEWER: usize = 4;
 /// Who looks at a page: an address, and how it is authenticated.
 pub(super) type Viewer = (IpAddr, AdminIdentity);
 
-/// A number that a tab of a browser chooses. A tab that opens another stream has closed its last one, which the server may not have noticed.
+/// An ID that a browser tab chooses. A tab that opens a stream has closed its previous one, even if the server has not noticed yet.
 pub(super) type TabId = u64;
 
 /// The open streams, the oldest first.
@@ -30,8 +30,8 @@ struct StreamEntry {
     viewer: Viewer,
     tab: Option<TabId>,
     replaced: Arc<Notify>,
-    /// It was replaced, and ends when its client has read what it was sent. Until then it uses memory, so it counts: as many of these
-    /// are allowed as of the others.
+    /// It was replaced, and ends when its client has read what it was sent. Until then it still uses memory, so
+    /// replaced streams are limited too, to the same numbers as the others.
     is_ending: bool,
 }
 

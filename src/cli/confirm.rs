@@ -12,7 +12,7 @@ use super::signals::Signals;
 /// The consequence of a refusal, or of a signal.
 const NOTHING_CHANGED: &str = "nothing was changed";
 
-/// Fails if there is no terminal to ask for confirmation, which is a usage error. For commands that take long before they ask.
+/// Fails if there is no terminal to ask for confirmation, which is a usage error. For commands that take a long time before they ask.
 pub(super) fn require_terminal(consequence: &str) -> Outcome {
     match io::stdin().is_terminal() && io::stderr().is_terminal() {
         true => Ok(()),

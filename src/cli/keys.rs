@@ -131,7 +131,7 @@ impl Command {
                 let (store, now) = options.open(Mode::ReadOnly, clock).await?;
                 let record = keys::get(&store, KeyId(id)).await?;
                 let today = now.day().to_string();
-                // Not the latest day, which is another one if a clock was ahead.
+                // Not simply the latest day with usage: if a clock was ahead, that day is in the future.
                 let of_today = |usage: &UsageRow| ready(usage.day == today);
                 let mut usage = store.usage(Some(record.id)).try_filter(of_today);
                 let usage = usage.try_next().await.context("cannot read the usage")?;

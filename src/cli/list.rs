@@ -11,7 +11,8 @@ use super::print::write_failed;
 use super::table::{self, Column};
 use crate::store::RowStream;
 
-/// The rows of a table, which must be in memory for its widths. A longer list is several tables.
+/// The maximum number of rows in a table: all of them must be in memory to compute the widths of columns. A longer list is printed as
+/// several tables.
 const ROWS_PER_TABLE: usize = 1_000;
 
 /// Prints all rows of a stream: as a JSON array, as tables on a terminal, or as tab-separated lines. `failure` is the message of a

@@ -11,7 +11,7 @@ use crate::log::{self, LogFormat, LogLevel, Sink};
 use crate::store::{FormatChange, Mode};
 
 pub(super) async fn run(options: &CommandOptions, clock: &Clock) -> Outcome {
-    // Migrating a large database can take long, and is logged.
+    // Migrating a large database can take a long time, and is logged.
     let format = LogFormat::Text;
     let sink = Sink::stderr(format, clock.clone()).context("cannot start the log")?;
     log::init(&sink, format, LogLevel::INFO, clock.clone());

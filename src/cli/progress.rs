@@ -1,4 +1,4 @@
-//! The progress bar of a command that takes long: on standard error, and only if that is a terminal.
+//! The progress bar of a command that takes a long time: on standard error, and only if that is a terminal.
 
 use std::time::Duration;
 

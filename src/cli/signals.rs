@@ -46,7 +46,7 @@ impl Signals {
     }
 
     fn listen(ends_on_hangup: bool) -> io::Result<Self> {
-        // One thread per process: if a command asks twice, both questions use it.
+        // One thread per process: if a command prompts twice, both prompts use it.
         if let Some(sender) = SENDER.get() {
             return Ok(Self(sender.subscribe()));
         }
@@ -69,7 +69,7 @@ impl Signals {
         let listen = async move {
             let name = next(&mut signals).await;
             if sender.send(Some(name)).is_err() {
-                // Nobody waits for a signal any more: it was only for a question, which is answered.
+                // Nobody waits for a signal any more: it was only for a prompt, which has been confirmed.
                 print::error(&format!("stopped by {name}: the change may have been made"));
                 std::process::exit(1);
             }

@@ -27,8 +27,8 @@ pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsS
 }
 
 /// Returns the first paragraph of clap's message in one line, with a suggestion or the possible values. The value of a secret option is
-/// left out, because a mistyped token is still sensitive; so are URLs with a user, who may have a password, and API keys: one may have
-/// been taken for an ID.
+/// left out, because a mistyped token is still sensitive; so are URLs with a user name, which may contain a password, and API keys, which may
+/// have been typed in place of an ID.
 pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
     key::without_keys(&described(error, option))
 }

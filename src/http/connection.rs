@@ -66,7 +66,7 @@ pub(super) async fn serve<S: Service>(
             }
         },
     };
-    // If a client has asked for another protocol, such as h2c, with any request, hyper ends without a shutdown. It sends the rest and shuts
+    // If any request had an `Upgrade` to another protocol, such as h2c, hyper ends without a shutdown. It sends the rest and shuts
     // down if it is polled again.
     if ended.is_ok() && !progress.is_shut_down.get() {
         let _ = connection.await;

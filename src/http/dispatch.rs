@@ -35,7 +35,7 @@ pub(super) async fn dispatch<S: Service>(
         .respond(&head, &mut body, &exchange, connection)
         .await;
     if has_body && head.has_ambiguous_framing() {
-        // A proxy in front may see the end of the body elsewhere, and what follows as another request.
+        // A proxy in front may disagree about where the body ends, and treat what follows as another request.
         response.close = true;
     }
     if !body.is_read() {

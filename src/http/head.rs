@@ -118,7 +118,7 @@ impl<'a> Head<'a> {
         head
     }
 
-    /// Whether the body may end elsewhere for a proxy: the `Transfer-Encoding` is not exactly one `chunked`. hyper accepts any list
+    /// Whether a proxy may disagree about where the body ends: the `Transfer-Encoding` is not exactly one `chunked`. hyper accepts any list
     /// that ends in `chunked`.
     pub fn has_ambiguous_framing(&self) -> bool {
         match self.transfer_encoding {

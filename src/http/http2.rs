@@ -115,7 +115,7 @@ struct ServedConnection<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
     wire: Wire<IO>,
     deadlines: Deadlines<'a>,
     context: Rc<RequestContext<S>>,
-    /// Whether the client was told that the server shuts down.
+    /// Whether the GOAWAY of a shutdown has been sent.
     goaway_sent: bool,
 }
 

@@ -97,6 +97,6 @@ pub(super) struct Worker<S> {
     pub(super) timeouts: Timeouts,
     pub(super) draining: Rc<Cell<bool>>,
     pub(super) lingering: Cell<usize>,
-    /// What a shutdown waits for: the connections of this thread, and requests that are carried out to their end.
+    /// What a shutdown waits for: the connections of this thread, and requests that run to completion.
     pub(super) tasks: TaskTracker,
 }

@@ -21,7 +21,7 @@ impl Ban {
         now < self.until
     }
 
-    /// The same ban from now on, if a clock that ran ahead has dated it into the future: a ban is never active for longer than
+    /// The same ban from now on, if a clock that ran ahead has given it a start in the future: a ban is never active for longer than
     /// its length from now.
     pub fn moved_to(self, now: Timestamp) -> Option<Self> {
         let ahead = self.started_at.as_millis().saturating_sub(now.as_millis());
@@ -51,7 +51,7 @@ impl From<Ban> for BanChange {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanPolicy {
-    /// Rejected requests within one minute without a ban; one more results in a ban. Zero disables bans.
+    /// The number of rejected requests within one minute that do not result in a ban; one more does. Zero disables bans.
     pub max_rejections: u32,
     /// The duration of a first ban.
     pub first_duration: Duration,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ban_dated_into_the_future_begins_now_with_its_own_length() {
+    fn a_ban_dated_in_the_future_begins_now_with_its_own_length() {
         let at = Timestamp::from_secs;
         let ban = Ban {
             started_at: at(100),

@@ -58,7 +58,7 @@ if node_unbanned_at > unbanned_at then
     end
 end
 
--- A ban that a clock which ran ahead has dated into the future begins now: it is never active for longer than its length from now.
+-- A ban whose start is in the future because a clock ran ahead begins now: it is never active for longer than its length from now.
 if banned_at > now then
     banned_at, banned_until = now, now + banned_until - banned_at
 end

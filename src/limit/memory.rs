@@ -124,7 +124,7 @@ impl Meter {
     pub fn apply_bans(&self, stored: Option<Ban>, unbanned_at: Option<Timestamp>) {
         let state = &mut *self.lock();
         let start_of = |ban: Option<Ban>| ban.map(|ban| ban.started_at);
-        // An unban is applied once, however often it is read: one dated into the future must not end the bans that follow.
+        // An unban is applied once, however often it is read: one dated in the future must not end the bans that follow.
         if unbanned_at > state.unbanned_at {
             state.rejections = 0;
             state.ban = state.ban.filter(|ban| Some(ban.started_at) > unbanned_at);
@@ -166,7 +166,7 @@ impl KeyCounters {
         }
     }
 
-    /// Corrects a ban that a clock which ran ahead has dated into the future.
+    /// Corrects a ban whose start is in the future because a clock ran ahead.
     fn move_ban(&mut self, now: Timestamp) -> Option<BanChange> {
         let ban = self.ban?;
         let moved = ban.moved_to(now)?;

@@ -1,7 +1,7 @@
 //! The counters of all nodes together, in Redis: one script decides about ban, minute and day in one step, on Redis's own
-//! clock. Redis may be slow or unavailable at any moment. Each worker has a circuit breaker, which opens then. While any is open, all
-//! workers of the node continue with its own counters, which are as current as Redis's last response: what one worker counted there
-//! would be lost in what another adopts from Redis meanwhile.
+//! clock. Redis may be slow or unavailable at any moment; each worker has a circuit breaker, which opens when it is. While any breaker
+//! is open, all workers of the node use the node's own counters, which are as current as Redis's last response. If only some did, the
+//! requests that they count would be lost when another worker adopts the counters of Redis.
 
 mod cluster_node;
 mod connection;

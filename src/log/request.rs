@@ -27,7 +27,7 @@ pub struct RequestLine<'a> {
     pub key: Option<KeyId>,
     /// Why there was no request: the connection limit that was reached.
     pub reason: Option<&'static str>,
-    /// Why the response is a 500 or a 503, if the client is not told.
+    /// The cause of a 500 or a 503, if the response does not contain it.
     pub cause: Option<&'a str>,
 }
 

@@ -41,7 +41,7 @@ pub struct Buffer {
     lines: Arc<Mutex<Vec<u8>>>,
     /// Wakes the thread that writes, which sleeps while all buffers are empty.
     wake: SyncSender<()>,
-    /// Lines dropped by all buffers of the sink.
+    /// Lines that were lost, in all buffers of the sink: dropped because a buffer was full, or not written.
     lost: Arc<Counter>,
 }
 
@@ -122,7 +122,7 @@ impl Sink {
         Arc::clone(&self.events)
     }
 
-    /// The number of dropped lines.
+    /// The number of lost lines: dropped because a buffer was full, or not written.
     pub fn lost(&self) -> Arc<Counter> {
         Arc::clone(&self.lost)
     }

@@ -22,7 +22,7 @@ impl FileAccess {
         }
     }
 
-    /// Applies this access to a file of this process as far as the process may, without giving anybody more access. Returns the
+    /// Applies this access to a file of this process as far as the process is allowed to, without giving anybody more access. Returns the
     /// access that the file then has.
     pub(super) fn apply_to(self, file: &File) -> io::Result<Self> {
         // Only root gives files away, but others may choose one of their groups.

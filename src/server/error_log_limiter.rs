@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::clock::Timestamp;
 use crate::health::Readiness;
 
-/// How many seconds before the last line a request may have begun: few take longer. An earlier time shows that the clock was set back.
+/// How many seconds before the last logged error a failed request may have begun: few requests take longer. An earlier time shows that
+/// the clock was set back.
 const MAX_LATENESS_SECONDS: i64 = 60;
 
-/// The second of the last line.
+/// The second in which the request of the last logged error began.
 pub(super) struct ErrorLogLimiter(AtomicI64);
 
 impl Default for ErrorLogLimiter {

@@ -28,7 +28,7 @@ pub(super) fn start(
         let mut parents = head.all(&TRACEPARENT);
         let states: Vec<&[u8]> = head.all(&TRACESTATE).collect();
         NewRequest {
-            // A request with two has none: it is unknown which one is valid.
+            // Two `traceparent` headers count as none: it is unknown which one is valid.
             traceparent: parents.next().filter(|_| parents.next().is_none()),
             tracestate: Some(states.join(&b","[..]))
                 .filter(|state| !key::may_contain_key(state))

@@ -1,4 +1,4 @@
-//! The time until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 (with
+//! Startup, until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 (with
 //! `--cors-origin`) and everything else 503,
 //! and the service manager is told to wait. A normal startup is shorter than the grace period, in which connections
 //! wait in the queue of their socket: no client of a restarted server gets a 503.
@@ -76,7 +76,7 @@ pub(super) fn begin(
     }
     let (clock, base_urls) = (clock.clone(), base_urls.clone());
     let proxies = config.trusted_proxies.clone();
-    // Its end is expected.
+    // The end of its thread is expected, so nobody receives the report.
     let (reports, _) = mpsc::unbounded_channel();
     // On a separate thread: opening the store may block.
     threads::spawn("startup", reports, async move || {

@@ -24,7 +24,7 @@ impl Watchdog {
     /// For a service manager that waits this long for a keep-alive.
     pub(super) fn new(time: Duration, notifier: Notifier) -> Self {
         Self {
-            // A response is seen one interval after its ping, and one more may be late.
+            // The response to a ping is seen one interval later, and one interval may be late.
             interval: time / 4,
             notifier,
             pinged: watch::Sender::new(0),

@@ -61,7 +61,7 @@ impl Store {
 
     /// Stores that a key is banned. MUST NOT replace a later ban, nor store one that has been ended by an unban; an unban dated
     /// beyond the end of the ban comes from a clock that ran ahead, and ends none. A correction of the stored ban
-    /// ([`BanChange::replaces`]), which a clock that ran ahead had dated into the future, MUST replace it, although it begins earlier.
+    /// ([`BanChange::replaces`]), whose start was in the future because a clock ran ahead, MUST replace it, although it begins earlier.
     pub async fn record_ban(&self, id: KeyId, ban: impl Into<BanChange>) -> Result<()> {
         dispatch!(self.record_ban(id, ban.into()))
     }

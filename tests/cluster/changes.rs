@@ -42,7 +42,7 @@ fn an_animal_created_through_one_node_is_visible_on_all_immediately_in_lists_and
 }
 
 #[test]
-fn a_revocation_takes_effect_eventually_on_all() {
+fn a_revocation_takes_effect_on_all_nodes() {
     let cluster = Cluster::start();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(100, 100);
@@ -57,7 +57,7 @@ fn a_revocation_takes_effect_eventually_on_all() {
 }
 
 #[test]
-fn a_plan_takes_effect_eventually_on_all() {
+fn a_plan_takes_effect_on_all_nodes() {
     let cluster = Cluster::start();
     for _ in 0..ROUNDS {
         let (id, key) = cluster.key(1_000, 100_000);
@@ -106,7 +106,7 @@ fn a_ban_holds_everywhere_and_so_does_an_unban() {
 }
 
 #[test]
-fn a_status_takes_effect_eventually_on_all() {
+fn a_status_takes_effect_on_all_nodes() {
     let cluster = Cluster::start();
     let nodes = cluster.clients(&cluster.large_key());
     for _ in 0..3 {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{NODES, PROGRAM, tls};
 
-/// Not a bug: nodes that wait longer for Redis.
+/// Set like a fault, but it is none: nodes wait longer for Redis.
 const LONG_REDIS_TIMEOUT: &str = "waits-for-redis";
 
 /// The nodes, and the servers that they use.
@@ -27,16 +27,16 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Three nodes.
     pub(crate) fn start() -> Self {
-        Self::broken("none")
+        Self::with_fault("none")
     }
 
     /// Three nodes that count together, also where Redis is late because this machine is busy.
     pub(crate) fn start_with_long_redis_timeout() -> Self {
-        Self::broken(LONG_REDIS_TIMEOUT)
+        Self::with_fault(LONG_REDIS_TIMEOUT)
     }
 
     /// Three nodes with this fault.
-    pub(crate) fn broken(fault: &str) -> Self {
+    pub(crate) fn with_fault(fault: &str) -> Self {
         let redis = match over_tls() {
             Some(server) => Redis::start_with_tls(server, false),
             None => Redis::start(),

@@ -153,7 +153,7 @@ fn a_cluster_of_redis_divides_the_keys_among_its_nodes_and_limits_stay_exact() {
 
 #[test]
 fn the_same_check_catches_counters_that_are_read_and_then_written() {
-    let cluster = Cluster::broken("read-then-write");
+    let cluster = Cluster::with_fault("read-then-write");
     let windows = windows(&cluster, 3);
     assert!(
         windows.iter().any(|admitted| *admitted > LIMIT as usize),

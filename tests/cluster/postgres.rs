@@ -324,7 +324,7 @@ fn requests_do_not_wait_for_a_stalled_postgresql_and_cached_data_is_served() {
 
 #[test]
 fn the_same_check_catches_a_node_without_timeouts() {
-    let cluster = Cluster::broken("no-timeouts");
+    let cluster = Cluster::with_fault("no-timeouts");
     let stall = stall(&cluster, Duration::from_secs(5));
     let slowest = stall.responses.iter().map(|seen| seen.took).max();
     println!("{slowest:?}");

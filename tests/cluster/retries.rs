@@ -52,7 +52,7 @@ fn an_animal_whose_commit_was_cut_off_is_neither_lost_nor_doubled_by_a_retry() {
 
 #[test]
 fn the_same_check_catches_a_creation_without_its_record() {
-    let cluster = Cluster::broken("no-idempotency-record");
+    let cluster = Cluster::with_fault("no-idempotency-record");
     let made = cut(&cluster, 10);
     let (lost, duplicated) = lost_and_duplicated(&cluster.postgres, &made);
     assert!(lost.is_empty(), "{lost:#?}");

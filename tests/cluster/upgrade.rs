@@ -94,11 +94,11 @@ impl Deployment {
         for command in [&["migrate"], &serve[..]] {
             let line = self.later(BREAKING, command).fails_with(1);
             let text = format!(
-                "cannot migrate to format {LATER_FORMAT} while nodes of an older version are running"
+                "cannot migrate to format {LATER_FORMAT}: nodes of an older version, which cannot use that format, are running: "
             );
             assert!(line.contains(&text), "{line}");
             assert!(
-                line.contains(&format!("it: {nodes}; shut them down")),
+                line.contains(&format!("running: {nodes}; shut them down")),
                 "{line}"
             );
         }

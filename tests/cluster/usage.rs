@@ -108,7 +108,7 @@ fn the_stored_usage_equals_the_requests_served_although_a_hundred_commits_were_c
 
 #[test]
 fn the_same_check_catches_usage_that_is_stored_without_the_id_of_its_batch() {
-    let cluster = Cluster::broken("no-usage-batch-id");
+    let cluster = Cluster::with_fault("no-usage-batch-id");
     let (_, served) = served(&cluster, || cut(&cluster, 10));
     eventually(Duration::from_secs(10), "more is stored", || {
         stored(&cluster).values().sum::<usize>() > served.values().sum()

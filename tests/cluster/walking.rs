@@ -49,7 +49,7 @@ impl Walk {
         let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
         for turn in first.. {
             let node = turn % nodes.len();
-            // Read before the page: what that does not show now is never added.
+            // Loaded before the page is read: if writing has ended by then, nothing is added after this page.
             let is_complete = written.load(Ordering::SeqCst);
             let page = nodes[node]
                 .request("GET", &walk.page)
@@ -205,7 +205,7 @@ fn readers_that_follow_next_while_others_write_see_each_animal_once_and_in_order
 fn the_same_check_catches_ids_from_a_sequence() {
     // A new cluster each time: readers would count what an earlier attempt has left.
     let mut tries = (0..3).map(|_| {
-        let cluster = Cluster::broken("ids-from-sequence");
+        let cluster = Cluster::with_fault("ids-from-sequence");
         walk_while_writing(&cluster, 4_000).violations
     });
     let caught = tries.any(|violations| {

@@ -52,7 +52,7 @@ fn all_below(links: &[String], root: &str) {
 #[test]
 fn without_a_public_url_links_lead_to_the_host_of_the_request() {
     let (app, anonymous, key) = App::start();
-    // The same connection-less client under several names, and back: nothing of another request is kept.
+    // Several hosts, and then the first one again: nothing is reused from an earlier request.
     for host in [
         "animals.example",
         "localhost:8080",

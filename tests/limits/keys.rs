@@ -117,7 +117,7 @@ fn each_request_of_a_connection_is_that_of_its_own_key_and_a_revocation_ends_one
 }
 
 #[test]
-fn after_a_rotation_the_old_secret_works_until_exactly_the_end_of_the_grace() {
+fn after_a_rotation_the_old_secret_works_until_exactly_the_end_of_the_grace_period() {
     let (app, ..) = App::start();
     let (id, old) = app.issue(enterprise(100, 1_000), None);
     served(&old, 1);
@@ -145,7 +145,7 @@ fn both_secrets_of_a_rotated_key_use_the_same_counters() {
 }
 
 #[test]
-fn a_rotation_without_grace_ends_the_old_secret_within_a_second_and_for_good() {
+fn a_rotation_without_a_grace_period_ends_the_old_secret_within_a_second_and_permanently() {
     let (app, ..) = App::start();
     let (id, old) = app.issue(Plan::Free, None);
     served(&old, 1);
@@ -153,7 +153,7 @@ fn a_rotation_without_grace_ends_the_old_secret_within_a_second_and_for_good() {
     within_a_second("the end of the old", &old, |response| {
         response.status == 401
     });
-    // For good, whatever the clock is set to.
+    // Permanently, whatever the clock is set to.
     app.clock.set(app.clock.now().minus(secs(3_600)));
     assert_eq!(old.get("/v1/pets").status, 401);
     served(&new, 1);

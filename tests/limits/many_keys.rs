@@ -11,7 +11,7 @@ const KEYS: u32 = 100_000;
 /// How long the server may take to apply them all, on a machine that has other work.
 const APPLIED: Duration = Duration::from_secs(60);
 
-/// The longest response may take this part of the whole change. Under one lock for all of it, it was three quarters; what is left
+/// The longest response may take at most `1/PART` of the time of the whole change. Under one lock for all of it, it took three quarters; what is left
 /// is the noise of a machine that has other work.
 const PART: u32 = 4;
 

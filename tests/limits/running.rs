@@ -116,7 +116,9 @@ fn a_grace_period_of_a_second_ends_by_the_clock() {
     let new = deployment
         .server
         .client(Some(&deployment.keys(&["rotate", "1", "--grace", "1s"])));
-    eventually(secs(2), "the end of the grace", || send(&old).status == 401);
+    eventually(secs(2), "the end of the grace period", || {
+        send(&old).status == 401
+    });
     served(&new, 1);
 }
 

@@ -12,7 +12,7 @@ use crate::page::{histograms, listed};
 use crate::promql::metrics_in;
 use crate::{alerts, path, text};
 
-/// How long the servers are under load at most.
+/// The maximum time for which the servers are under load.
 const LOAD: Duration = Duration::from_secs(30);
 
 /// A query of the dashboard.

@@ -1,17 +1,17 @@
-"""What the document cannot say about the requests that schemathesis makes of it."""
+"""Adjusts requests that schemathesis generates, where the document cannot express a rule."""
 
 import re
 
 import schemathesis
 
-# A cursor begins with the code of the list and filter that it belongs to. That the code has to fit another parameter is nothing that
-# OpenAPI can express, so that a valid cursor is given the code of the status that is sent with it. Everything else stays as generated.
+# A cursor begins with the code of the list and filter that it belongs to. OpenAPI cannot express that the code must
+# match another parameter, so a valid cursor is given the code of the status that is sent with it. Everything else stays as generated.
 WHOLE = re.compile(r"(?:pz|ay|nx|sw)(?:[0-9a-f][g-v]){16}")
 CODES = {None: "pz", "available": "ay", "pending": "nx", "sold": "sw"}
 
 
 # Characters beyond U+FFFF that are not visible. The pattern of a name cannot exclude them: engines without Unicode mode would not read
-# it. A name of nothing but such and other blank characters gets a visible one.
+# it. A name that consists only of these and other blank characters gets a visible character.
 BLANK = re.compile(
     "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"

@@ -114,7 +114,7 @@ fn a_file_is_replaced_only_with_force_and_the_database_never() {
 }
 
 #[test]
-fn a_file_that_replaces_another_has_its_access_and_only_the_owner_can_read_a_new_one() {
+fn a_file_that_replaces_another_has_its_mode_and_owner_and_only_the_owner_can_read_a_new_one() {
     let operator = operator();
     let path = operator.path().join("a.csv");
     let access = || {

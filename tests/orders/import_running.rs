@@ -192,7 +192,7 @@ fn an_id_that_is_taken_after_the_check_is_named_and_nothing_is_imported() {
     stderr.read_to_string(&mut said).expect("text");
     assert_eq!(
         said,
-        "animal-store: cannot import standard input: an animal with ID 8 was added meanwhile: nothing was imported; import the file again\n"
+        "animal-store: cannot import standard input: an animal with ID 8 was added in the meantime: nothing was imported; import the file again\n"
     );
     assert_eq!(import.wait().expect("an end").code(), Some(1));
     assert_eq!(observer.query("SELECT count(*) FROM pets")[0][0], "2");

@@ -71,7 +71,7 @@ fn one_animal_is_shown_as_the_api_shows_it() {
 }
 
 #[test]
-fn orders_are_listed_by_status() {
+fn orders_are_listed_by_state() {
     let operator = operator();
     for args in [
         "orders place --pet 1",
@@ -87,7 +87,7 @@ fn orders_are_listed_by_status() {
         ("orders list --json --state open", vec![3]),
         ("orders list --json --state complete", vec![1]),
         ("orders list --json --state cancelled", vec![2]),
-        // As it was called before.
+        // The former name of `--state`, which is still accepted.
         ("orders list --json --status cancelled", vec![2]),
     ] {
         assert_eq!(ids(&operator, args), wanted, "{args}");

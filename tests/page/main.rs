@@ -7,11 +7,11 @@
     reason = "a test that cannot continue has failed"
 )]
 
-mod access;
 mod accessibility;
 mod browser;
 mod cors;
 mod dashboard;
+mod docs_accessibility;
 mod examples;
 mod keyboard;
 mod large_ids;

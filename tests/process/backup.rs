@@ -128,7 +128,7 @@ fn a_backup_has_the_mode_and_the_owner_of_the_database() {
     let folder = with_database();
     let source = folder.path().join(SOURCE);
     fs::set_permissions(&source, Permissions::from_mode(0o640)).expect("it is ours");
-    // Others than root cannot give a file away.
+    // Only root can change the owner of a file.
     let _ = chown(&source, Some(12_345), Some(23_456));
     run(folder.path(), &[], &["backup", "copy.db"]).exits(0);
     let access = |path: &Path| {
@@ -244,7 +244,7 @@ pub(crate) fn fill_log(folder: &Path, animals: u32) -> Connection {
 }
 
 #[test]
-fn of_a_hundred_creations_beside_a_backup_ninety_nine_take_at_most_three_times_as_long() {
+fn the_99th_percentile_of_creations_during_a_backup_at_most_triples() {
     let folder = folder();
     let key = large_key(folder.path());
     fill(folder.path(), 150_000);

@@ -309,7 +309,7 @@ fn script_after(command: &str, backups: &str) -> String {
 }
 
 #[test]
-fn a_full_disk_is_a_failure_and_that_of_the_database_is_not_filled() {
+fn a_full_backup_disk_is_a_failure_and_the_disk_of_the_database_is_not_filled() {
     let mount = |size| format!("mount -t tmpfs -o size={size} none backups");
     let move_to =
         |disk| format!("{disk} && cp animal-store.db* backups && cd backups && mkdir backups");

@@ -47,7 +47,7 @@ fn copied(folder: &Path) -> TempDir {
     copy
 }
 
-/// Runs a command under strace, each time in a copy of the folder, and kills it before another one of its calls that change a file:
+/// Runs a command under strace, each time in a copy of the folder, and kills it before a different one of its calls that change a file each time:
 /// strace counts each kind of call by itself. `check` checks what is there then; the last one was not killed. Returns the calls at
 /// which it was killed.
 pub(crate) fn killed_at_each(
@@ -67,7 +67,7 @@ pub(crate) fn killed_at_each(
     )
 }
 
-/// The same with a disk that is full from another one of its writes on. The command fails with one line, unless none of its writes
+/// The same with a disk that becomes full at a different one of its writes each time. The command fails with one line, unless none of its writes
 /// is needed.
 pub(crate) fn disk_full_from_each(
     original: &Path,

@@ -127,8 +127,7 @@ fn a_server_shuts_down_in_time_while_an_import_is_suspended() {
 }
 
 #[test]
-fn during_an_import_no_creation_is_rejected_and_of_a_hundred_reads_ninety_nine_take_at_most_three_times_as_long()
- {
+fn during_an_import_no_creation_is_rejected_and_the_99th_percentile_of_reads_at_most_triples() {
     let folder = with_animals(100_000);
     let key = large_key(folder.path());
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);

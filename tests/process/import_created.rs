@@ -139,7 +139,7 @@ fn a_database_is_not_created_before_a_good_row_is_read() {
     fs::write(path.join("bad.ndjson"), "x\n").expect("a file");
     fs::write(path.join("bad.csv"), "name,categoryId\nRex,\n\"Tom,2\n").expect("a file");
     for (file, line) in [("bad.ndjson", "line 1: "), ("bad.csv", "line 2: ")] {
-        // That it cannot be created is only noticed when it is.
+        // This database cannot be created, which is noticed only when it would be.
         let import = ["pets", "import", file, "--database", "sqlite:no/b.db"];
         let rejected = run(path, &[], &import).fails_with(1);
         assert!(rejected.contains(line), "{rejected}");

@@ -128,7 +128,7 @@ fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_clean
 }
 
 #[test]
-fn a_second_name_of_the_file_of_a_running_server_is_what_a_command_fails_for_not_the_server() {
+fn a_command_reports_the_second_name_of_a_file_and_not_the_running_server() {
     let folder = folder();
     large_key(folder.path());
     let _server = Process::serve(PROGRAM, folder.path(), &[]);

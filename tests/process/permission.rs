@@ -8,7 +8,7 @@ use harness::{Output, Process};
 
 use crate::{FREE_PORTS, PROGRAM, folder};
 
-/// Runs the program as one for whom permissions count: root without the capabilities that override them.
+/// Runs the program as root without the capabilities that override file permissions, or as the current user.
 pub(crate) fn run(folder: &Path, args: &[&str]) -> Output {
     let is_root = fs::metadata("/proc/self").expect("a process");
     let is_root = is_root.uid() == 0;
@@ -212,7 +212,7 @@ fn files_that_root_creates_belong_to_the_owner_of_their_folder() {
 }
 
 #[test]
-fn without_the_right_to_give_files_away_a_restore_and_a_backup_lock_nobody_out_and_let_nobody_in() {
+fn without_permission_to_change_owners_a_restore_and_a_backup_lock_nobody_out_and_let_nobody_in() {
     let (owner, group, other) = (12_345, 23_456, 34_567);
     for (operators, before, after, warning) in [
         (

@@ -94,7 +94,7 @@ fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
     }
     let source = folder.path().join(SOURCE);
     fs::set_permissions(&source, Permissions::from_mode(0o640)).expect("it is ours");
-    // Others than root cannot give a file away.
+    // Only root can change the owner of a file.
     let _ = chown(&source, Some(12_345), Some(23_456));
     let access = |path: &Path| {
         let file = path.metadata().expect("a file");
@@ -308,7 +308,7 @@ fn where_there_is_no_database_the_restored_one_is_like_a_new_one_and_replaces_no
     fs::set_permissions(&backup, Permissions::from_mode(0o644)).expect("it is ours");
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a folder");
-    // Others than root cannot give it away.
+    // Only root can change the owner of a file.
     let _ = chown(&data, Some(12_345), Some(23_456));
     let owner = data.metadata().expect("a folder");
     let args = ["restore", "monday.db", "--database", "sqlite:data/new.db"];
@@ -331,7 +331,7 @@ fn where_there_is_no_database_the_restored_one_is_like_a_new_one_and_replaces_no
 }
 
 #[test]
-fn of_a_database_that_is_missing_the_log_is_kept_and_named() {
+fn the_log_of_a_missing_database_is_kept_and_named() {
     for args in [&[][..], &["--json"]] {
         let (folder, _) = with_backup();
         let log = fs::read(folder.path().join("animal-store.db-wal")).expect("a log");

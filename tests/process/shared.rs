@@ -78,7 +78,7 @@ fn those_who_may_write_the_database_may_use_its_lock_files_and_nobody_else() {
             let file = fs::metadata(path).expect("a file");
             (file.uid(), file.gid(), file.mode() & 0o777)
         };
-        // Root gives them to the owner of the database. An owner who is not a member of the group cannot let that use them.
+        // Root gives them to the owner of the database. An owner who is not a member of the group cannot give the group access to them.
         let alone = match wanted {
             0o666 => (OWNER, OWNER, 0o666),
             _ => (OWNER, OWNER, 0o600),

@@ -95,7 +95,7 @@ impl Files {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Imports the file into a new database: the seconds in all, and those until the animals are visible once they are staged.
+    /// Imports the file into a new database. Returns the seconds in total, and those from the end of staging until the animals are visible.
     fn import(&self, database: &str) -> Result<(f64, f64)> {
         self.command(database, &["migrate"])?;
         let file = self.ndjson.to_str().context("a path")?;

@@ -1,4 +1,4 @@
-//! Orders: the list, placing one, and its end.
+//! Orders: the list, and placing, completing and cancelling one.
 
 use std::sync::Arc;
 

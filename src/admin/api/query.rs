@@ -66,7 +66,7 @@ pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
     parse_parameter(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
 }
 
-/// Parses `tab`, a number by which a tab of a browser is known.
+/// Parses `tab`, the ID of a browser tab.
 pub(super) fn tab(query: Option<&str>) -> Result<Option<TabId>, ApiError> {
     parse_parameter(query, "tab", "a number", |text| text.parse().ok())
 }

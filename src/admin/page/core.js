@@ -16,8 +16,8 @@ function element(name, attributes = {}, ...children) {
 }
 
 /**
- * Makes the children of an element like these. What is there already stays, with its focus, selection and listeners. Rows are known by
- * their ID.
+ * Updates the children of an element to match these. What is there already stays, with its focus, selection and listeners. Rows are
+ * identified by their ID.
  */
 function fill(parent, ...children) {
   const fresh = [...element("div", {}, ...children).childNodes];

@@ -135,8 +135,8 @@ function showEvents(events) {
   while ($("events").children.length > 200) $("events").lastChild.remove();
 }
 
-// The number of this tab. It tells the server that a new stream replaces the last one of this tab. It is stored only while the page is
-// reloaded, because a copy of the tab would copy it. If the browser does not allow storage, the number changes with each reload.
+// The ID of this tab. It tells the server that a new stream replaces the last one of this tab. It is stored only while the page is
+// reloaded, because a copy of the tab would copy it. If the browser does not allow storage, the ID changes with each reload.
 let tab = Math.floor(Math.random() * 2 ** 53);
 try {
   tab = sessionStorage.getItem("tab") ?? tab;

@@ -367,7 +367,7 @@ for (const form of all(".try form")) {
     fill(["Waiting…"], []);
     fill(...(await send(form)));
     button.disabled = false;
-    // A disabled button loses the focus of a keyboard.
+    // A disabled button loses keyboard focus.
     if (document.activeElement === document.body) button.focus();
     one(".line", form.parentElement).scrollIntoView({ block: "nearest" });
   });

@@ -1,4 +1,5 @@
-//! The connections of a cluster: the crate opens them when it needs them, by a function without context.
+//! The connections to a Redis Cluster. The crate redis opens them when it needs them, through a trait function that gets no context, so
+//! the TLS settings are in a thread-local.
 
 use std::cell::RefCell;
 use std::time::Duration;

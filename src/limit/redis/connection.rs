@@ -49,7 +49,7 @@ impl RedisConnection {
     pub(super) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         match self {
             Self::One { connection, .. } => command.query_async(connection).await,
-            // Boxed: following keys from node to node takes more state than a request should have.
+            // Boxed: following keys from one Redis node to another takes more state than a request should have.
             Self::Cluster { connection, closed } => {
                 let response = Box::pin(command.query_async(connection));
                 let mut closed = closed.subscribe();

@@ -60,7 +60,7 @@ impl Script {
         }
     }
 
-    /// The Redis key with the state of an API key. Redis Cluster chooses the node by the part in braces.
+    /// The Redis key with the state of an API key. Redis Cluster chooses the Redis node by the part in braces.
     pub(super) fn redis_key(&self, request: &DecisionRequest) -> Vec<u8> {
         let mut name = Vec::with_capacity(64);
         name.extend_from_slice(&self.prefix);

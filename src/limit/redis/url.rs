@@ -10,7 +10,7 @@ use redis::cluster::ClusterClient;
 use crate::hosts;
 use crate::tls::{ClientFiles, ClientTls, Verification};
 
-/// `redis://HOST:PORT`, or several nodes of a cluster: `redis://HOST:PORT,HOST:PORT`. With TLS: `rediss://`.
+/// `redis://HOST:PORT`, or several Redis nodes of a cluster: `redis://HOST:PORT,HOST:PORT`. With TLS: `rediss://`.
 #[derive(Clone)]
 pub struct RedisUrl {
     /// Without the password.

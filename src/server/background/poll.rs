@@ -10,13 +10,13 @@ use crate::store::{self, KeyRecord, Revisions, Store};
 /// Less than every revision.
 const UNKNOWN: i64 = -1;
 
-/// The number of failed polls in a row that are an outage: one may fail because the database is busy.
-const OUTAGE: u32 = 2;
+/// The number of failed polls in a row from which it is an outage: one may fail because the database is busy.
+const MIN_OUTAGE_FAILURES: u32 = 2;
 
 /// How long one poll may spend on reading all keys again; the next one continues.
 const REREAD_TIME: Duration = Duration::from_millis(200);
 
-/// What has been applied.
+/// The revisions that have been applied, and the progress of polling.
 pub(crate) struct Applied {
     revisions: Revisions,
     /// Failed polls since the last one that succeeded.
@@ -25,7 +25,7 @@ pub(crate) struct Applied {
     reread: Option<KeyId>,
 }
 
-/// Fills the directory and the counters of the day from the store, before the first request.
+/// Fills the directory and the counters of the current day from the store, before the first request.
 pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let Shared { store, access, .. } = shared;
     let began = (shared.clock.now(), Instant::now());
@@ -51,7 +51,7 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
         applied.failures = applied.failures.saturating_add(1);
     }
     let current = read?;
-    let was_outage = std::mem::take(&mut applied.failures) >= OUTAGE
+    let was_outage = std::mem::take(&mut applied.failures) >= MIN_OUTAGE_FAILURES
         || current.connected_at != applied.revisions.connected_at;
     if let Some(time) = current.time {
         shared.clock.correct(time);

@@ -1,5 +1,5 @@
-//! Deletes old records. What is deleted because the clock is ahead cannot be restored: retries would create animals twice, and limits
-//! of the day would begin again. So the clock must have run for an hour without a step.
+//! Deletes old records. What is deleted because the clock is ahead cannot be restored: retries would create animals twice, and daily
+//! limits would start over. So the clock must have run for an hour without a step.
 
 use std::time::{Duration, Instant};
 

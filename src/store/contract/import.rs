@@ -38,14 +38,14 @@ impl fmt::Display for ImportConflict {
     }
 }
 
-/// Why an import failed. Nothing was imported, unless that is unknown.
+/// Why an import failed. Nothing was imported, unless the error says that the outcome is unknown.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ImportError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// An animal with one of these IDs was added after the check.
     #[error(
-        "an animal with {} was added meanwhile: nothing was imported; import the file again",
+        "an animal with {} was added in the meantime: nothing was imported; import the file again",
         .0.map_or("one of these IDs".to_owned(), |id| format!("ID {id}"))
     )]
     Taken(

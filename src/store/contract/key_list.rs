@@ -17,7 +17,7 @@ pub struct KeyListQuery {
     pub descending: bool,
     pub offset: u32,
     pub limit: u16,
-    /// The time, for states.
+    /// The time at which the states of keys are determined.
     pub now: Timestamp,
 }
 

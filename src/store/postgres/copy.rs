@@ -182,8 +182,8 @@ impl PgSession {
         self.execute(&script).await
     }
 
-    /// Cancels the statement that is running, and rolls back. When the server responds to that, it has released all locks; a server that
-    /// does not respond is not waited for.
+    /// Cancels the statement that is running, and rolls back. When the server responds to that, it has released all locks. Does not wait for a
+    /// server that does not respond.
     pub(crate) async fn interrupt(&self) {
         let ending = async {
             let tls = self.engine.pool.tls();

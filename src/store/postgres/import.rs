@@ -33,7 +33,7 @@ const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
 
 /// PostgreSQL ends a statement within a second after the command was stopped or killed. Otherwise it would notice that only when the statement
 /// ends, and the next import would wait until then.
-const NOTICE_DISCONNECT: &str = "SET client_connection_check_interval = 1000";
+const DETECT_DISCONNECT: &str = "SET client_connection_check_interval = 1000";
 
 const GRANT_TEMPORARY: &str =
     "SELECT format('GRANT TEMPORARY ON DATABASE %I TO %I', current_database(), current_user)";
@@ -60,7 +60,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// that start lock those.
 const LOCK_IMPORTS: &str = "SELECT pg_advisory_xact_lock(7521983764571289)";
 
-/// How long an import waits for another one, or for a copy, before it says so.
+/// How long an import waits for another one, or for a copy, before it reports that.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets'";
@@ -85,7 +85,7 @@ pub(crate) struct PgImport {
     lease: Lease,
     ids: IdSource,
     staged: i64,
-    /// Says that this import waits for another one, or for a copy, once.
+    /// Reports, once, that this import waits for another one, or for a copy.
     notice: Cell<Option<fn()>>,
 }
 
@@ -100,7 +100,7 @@ impl Postgres {
                 });
             }
             // PostgreSQL before 14 does not have this setting, and some operating systems do not support it.
-            let _ = lease.batch_execute(NOTICE_DISCONNECT).await;
+            let _ = lease.batch_execute(DETECT_DISCONNECT).await;
             Ok(PgImport {
                 lease,
                 ids,

@@ -102,7 +102,7 @@ pub(super) async fn exclude_older(transaction: &Transaction<'_>, format: i64) ->
     match alive.is_empty() {
         true => Ok(()),
         false => Err(PgError::Failed(format!(
-            "cannot migrate to format {format} while nodes of an older version are running, which cannot use it: {}; shut them down first (a killed one counts as running for {} s)",
+            "cannot migrate to format {format}: nodes of an older version, which cannot use that format, are running: {}; shut them down first (a killed node counts as running for {} s)",
             alive.join(", "),
             ALIVE_MILLIS / 1000
         ))),

@@ -156,7 +156,7 @@ impl CreationLoop {
             }
             Err(error) => {
                 self.state.failed.add(1);
-                // An outage, in which connections may be rejected, or a lock ends for all writes at once.
+                // When an outage is over, or a lock is released, all writes succeed again, so any write shows that this failure is over.
                 let is_of_creations = matches!(
                     error,
                     PgError::DiskFull(_) | PgError::UniqueViolation(_) | PgError::Failed(_)

@@ -13,7 +13,7 @@ use crate::store::contract::{
     CHUNK_ROWS, COUNTED_TABLES, Counters, Mode, Result, Row, Table, Value,
 };
 
-/// How long a command that uses the file at the same time is waited for.
+/// How long to wait for a command that is using the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether both paths name one file, or will when it is created.

@@ -23,7 +23,7 @@ impl ImportWait {
         self.0.set(None);
     }
 
-    /// Ends the wait, so that the next import is waited for as long.
+    /// Ends the wait unless an import is still inserting, so that the next import gets the full timeout.
     pub(super) fn end_unless(&self, is_importing: impl FnOnce() -> bool) {
         if self.0.get().is_some() && !is_importing() {
             self.end();

@@ -41,7 +41,7 @@ struct Holder {
 }
 
 impl FileLock {
-    /// Takes the lock of the server of the database at this path, by any of its names. Fails immediately if another process has it,
+    /// Takes the server lock of the database at this path; all names of the same file share it. Fails immediately if another process has it,
     /// and names that process.
     pub(super) fn take(database: &Path, purpose: Purpose) -> Result<Self, OpenError> {
         Self::take_file(database, ".lock", purpose)

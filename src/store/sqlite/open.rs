@@ -194,7 +194,7 @@ pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Creates the file under another name and then renames it: a process that is killed meanwhile leaves no incomplete database, and
-/// the next one removes what it left. Of two that start at once one is first. Returns whether this process created it.
+/// the next one removes what it left. If two processes do this at the same time, only one of them creates it. Returns whether this process created it.
 fn create(path: &Path) -> Result<bool, OpenError> {
     let failed = |error| match error {
         NewFileError::Failed(_, error) => OpenError::cannot_open(path, error.to_string()),

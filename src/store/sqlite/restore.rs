@@ -113,7 +113,7 @@ impl Restore {
         }
         let access = match original {
             Some(original) => new.set_access_of(&original)?,
-            // Like every new database, it is its owner's alone, whoever may read the backup.
+            // Like every new database, only its owner can read it, whatever the permissions of the backup are.
             None => {
                 give_to_owner_of_folder(new.temporary());
                 None

@@ -212,7 +212,7 @@ impl WriteLoop {
                     false => store_error(&error),
                 };
                 self.state.failed.add(1);
-                // A lock ends for all writes at once.
+                // When a lock is released, all writes succeed again, so any write shows that this failure is over.
                 let needs_creation = of_creations && !is_busy(&error);
                 let kind = kind(&error);
                 self.state.health.failed(&error, kind, needs_creation);

@@ -36,7 +36,7 @@ const SETTINGS: [&str; 5] = [
     "full_page_writes=off",
 ];
 
-/// A PostgreSQL server with an empty cluster. It ends with this value, or with the test process.
+/// A PostgreSQL server with an empty cluster. It stops when this is dropped, or when the test process ends.
 #[derive(Debug)]
 pub struct Postgres {
     binaries: PathBuf,

@@ -266,8 +266,8 @@ impl Drop for Process {
     }
 }
 
-/// Polls a condition until it holds. Fails after `timeout`, and not before a number of polls: a machine that pauses for most of the time
-/// has not tried.
+/// Polls a condition until it holds. Fails after `timeout`, but only after a minimum number of polls: on a machine that was paused
+/// for most of that time, the condition was hardly checked.
 #[track_caller]
 pub fn eventually(timeout: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::daemon::{Daemon, free_port};
 
-/// A Prometheus server. It ends with this value, or with the test process.
+/// A Prometheus server. It stops when this is dropped, or when the test process ends.
 #[derive(Debug)]
 pub struct Prometheus {
     port: u16,

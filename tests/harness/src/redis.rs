@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::daemon::{Daemon, free_port};
 use crate::{Signed, eventually};
 
-/// A Redis server that keeps nothing on disk. It ends with this value, or with the test process.
+/// A Redis server that keeps nothing on disk. It stops when this is dropped, or when the test process ends.
 #[derive(Debug)]
 pub struct Redis {
     port: u16,

@@ -93,7 +93,7 @@ fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
     manager.wait_for("WATCHDOG=1", SOON);
     let _connection = hang_a_worker(&Client::new(manager.address(), Some(key)));
     let mut silent = 0;
-    eventually(SOON, "no signs of life", || {
+    eventually(SOON, "no keep-alives", || {
         let signs = manager.read().contains(&"WATCHDOG=1".into());
         silent = if signs { 0 } else { silent + 1 };
         silent >= 10

@@ -1,5 +1,5 @@
 //! The threads of a proxy: one that accepts, and three for each connection: one to the server, two to the
-//! client, since a delay is that of each chunk, and does not add up.
+//! client, because each chunk is delayed from its own arrival, so that delays do not add up.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
