@@ -104,6 +104,10 @@ impl Day {
         self.0
     }
 
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     pub const fn start(self) -> Timestamp {
         Timestamp(self.0 * 86_400_000)
     }

@@ -8,6 +8,8 @@ use std::hash::{Hash, Hasher};
 
 use sha2::{Digest, Sha256};
 
+use crate::clock::Timestamp;
+
 /// A key's ID, which is not secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub i64);
@@ -16,6 +18,13 @@ impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// A key among all that have ever had its ID: when a database has lost changes, it issues the IDs of lost keys again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyIdentity {
+    pub id: KeyId,
+    pub created_at: Timestamp,
 }
 
 const KEY_START: &str = "as_";

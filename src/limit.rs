@@ -20,7 +20,7 @@ pub use window::{Period, Quota};
 use std::sync::{self, Arc};
 
 use crate::clock::Timestamp;
-use crate::key::KeyId;
+use crate::key::KeyIdentity;
 use crate::plan::Limits;
 
 /// The engine that decides.
@@ -43,7 +43,7 @@ impl Limiter {
     /// Redis responds. Without it each node counts separately.
     pub async fn decide(
         &self,
-        key: KeyId,
+        key: KeyIdentity,
         meter: &Meter,
         limits: Limits,
         now: Timestamp,

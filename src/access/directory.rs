@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::clock::{Day, Timestamp};
-use crate::key::{KeyHash, KeyId};
+use crate::key::{KeyHash, KeyId, KeyIdentity};
 use crate::limit::{Meter, MeterIndex, Meters};
 use crate::mutex::lock;
 use crate::plan::Limits;
@@ -16,6 +16,7 @@ use crate::store::KeyRecord;
 #[derive(Clone, Copy, Debug)]
 pub struct SecretGrant {
     pub id: KeyId,
+    created_at: Timestamp,
     pub limits: Limits,
     meter: MeterIndex,
     /// When this secret stops being valid: by expiry, revocation, or the end of a grace period.
@@ -32,6 +33,14 @@ impl SecretGrant {
     /// Whether it is neither expired nor revoked.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         now < self.valid_until
+    }
+
+    /// Returns what distinguishes its key from lost ones with the same ID.
+    pub fn identity(&self) -> KeyIdentity {
+        KeyIdentity {
+            id: self.id,
+            created_at: self.created_at,
+        }
     }
 
     pub(super) fn is_revoked(&self) -> bool {
@@ -75,6 +84,7 @@ const LOST: i64 = -1;
 /// The state of a key that is needed to apply a change.
 struct KeyEntry {
     revision: i64,
+    created_at: Timestamp,
     meter: MeterIndex,
     hash: KeyHash,
     /// Boxed, because few keys have one.
@@ -111,7 +121,8 @@ impl Directory {
         if before.is_some_and(|entry| entry.revision > record.revision) {
             return;
         }
-        let meter = before.map_or_else(|| self.meters.add(), |entry| entry.meter);
+        let same = before.filter(|entry| entry.created_at == record.created_at);
+        let meter = same.map_or_else(|| self.meters.add(), |entry| entry.meter);
         self.meters
             .get(meter)
             .apply_bans(record.ban, record.unbanned_at);
@@ -127,6 +138,7 @@ impl Directory {
         for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
             let key = SecretGrant {
                 id: record.id,
+                created_at: record.created_at,
                 limits: record.plan.limits(),
                 meter,
                 valid_until: ends.unwrap_or(NO_END),
@@ -135,6 +147,7 @@ impl Directory {
         }
         let entry = KeyEntry {
             revision: record.revision,
+            created_at: record.created_at,
             meter,
             hash: record.hash,
             old_hash: old.map(|(hash, _)| Box::new(hash)),
@@ -174,7 +187,7 @@ impl Directory {
         }
     }
 
-    /// Adds the usage of a day that is stored already. To be called once, before the first request.
+    /// Adds the usage of a day that is stored already. To be called once for a day, in order, before the first request.
     pub fn restore_usage(&self, day: Day, usage: &[(KeyId, u32)]) {
         for (id, requests) in usage {
             if let Some(entry) = self.lock_shard(*id).get(id) {

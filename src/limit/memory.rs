@@ -112,7 +112,7 @@ impl Meter {
         }
     }
 
-    /// Adds the usage of the day that is stored already. To be called once, before the first decision.
+    /// Adds the usage of a day that is stored already. To be called once for a day, in order, before the first decision.
     pub fn restore_usage(&self, day: Day, requests: u32) {
         let state = &mut *self.lock();
         state.enter(day.start());

@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 use super::decision::SharedDecision;
 use super::{BanPolicy, Decision, Meter};
 use crate::clock::Clock;
-use crate::key::KeyId;
+use crate::key::{KeyId, KeyIdentity};
 use crate::mutex::lock;
 use crate::plan::Limits;
 use crate::trace::{QuerySpan, System};
@@ -97,7 +97,7 @@ impl RedisLimiter {
         tokio::task::spawn_local(Arc::clone(self).enforce_timeout());
     }
 
-    pub async fn decide(&self, key: KeyId, meter: &Meter, limits: Limits) -> Decision {
+    pub async fn decide(&self, key: KeyIdentity, meter: &Meter, limits: Limits) -> Decision {
         let connection = match self.health.is_healthy() {
             true => lock(&self.connection).clone(),
             false => None,
@@ -111,7 +111,7 @@ impl RedisLimiter {
                 // Another worker has lost Redis meanwhile, and may have counted already.
                 Ok(_) => {}
                 Err(error) => {
-                    self.last_failed_key.store(key.0, Ordering::Relaxed);
+                    self.last_failed_key.store(key.id.0, Ordering::Relaxed);
                     self.open_breaker(&error.to_string());
                 }
             }
@@ -123,14 +123,14 @@ impl RedisLimiter {
     async fn request(
         &self,
         mut connection: RedisConnection,
-        key: KeyId,
+        key: KeyIdentity,
         meter: &Meter,
         limits: Limits,
     ) -> RedisResult<SharedDecision> {
         let _timer = self.timers.start();
         let request = DecisionRequest {
-            key,
-            is_probe: false,
+            key: key.id,
+            created_at: Some(key.created_at),
             limits,
             node: meter.node_state(),
             now: self.clock.manual_time(),

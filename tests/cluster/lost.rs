@@ -92,14 +92,16 @@ fn lose_changes(change: impl FnOnce(&Postgres)) {
     eventually_on_all("the revocation", &cluster.clients(&kept), |node| {
         node.get("/v1/pets/1").status == 401
     });
-    let create = [
-        "keys", "create", "--name", "new", "--plan", "business", "--json",
-    ];
+    let create = "keys create --name new --plan enterprise --per-minute 1000 --per-day 10 --json";
+    let create: Vec<&str> = create.split(' ').collect();
     let created: serde_json::Value = serde_json::from_str(&command(&create).stdout).expect("a key");
     assert_eq!(created["id"], lost);
     let new = cluster.clients(created["key"].as_str().expect("a secret"));
     let other = json!({"name": "other", "categoryId": 1});
-    assert_eq!(new[0].create(&other).json()["id"], 2);
+    let response = new[0].create(&other);
+    assert_eq!(response.json()["id"], 2);
+    // The requests of the lost key do not count.
+    assert_eq!(response.rate().1, 9);
     for node in &new {
         assert_eq!(node.get("/v1/pets/2").json()["name"], "other");
     }

@@ -51,6 +51,20 @@ fn a_restart_on_the_next_day_begins_a_new_day() {
 }
 
 #[test]
+fn a_restart_after_the_clock_stepped_back_stays_in_the_day_that_was_reached() {
+    let (mut app, ..) = App::start();
+    let key = app.key(enterprise(100, 5));
+    served(&key, 2);
+    set(&app, DAY_END);
+    served(&key, 5);
+    app.stop();
+    set(&app, DAY_END - 8);
+    app.restart();
+    let key = reconnect(&app, &key);
+    assert_eq!(rejected(&key, 1).rate(), (5, 0, DAY_END + 86_400));
+}
+
+#[test]
 fn rejected_requests_do_not_count_in_the_day_after_a_restart_either() {
     let (mut app, ..) = App::start();
     let key = app.key(enterprise(2, 5));

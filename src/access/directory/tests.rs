@@ -143,6 +143,23 @@ fn a_key_ends_when_it_expires_and_a_revoked_one_works_at_no_time() {
 }
 
 #[test]
+fn a_key_with_the_id_of_a_lost_one_has_counters_of_its_own() {
+    let directory = Directory::default();
+    directory.apply(&record(1));
+    let now = Timestamp::from_secs(0);
+    directory.restore_usage(now.day(), &[(record(1).id, 17)]);
+    let used = || directory.used(record(1).id, now);
+    directory.apply(&record(2));
+    assert_eq!(used(), Some((0, 17)));
+    directory.apply(&KeyRecord {
+        created_at: Timestamp::from_secs(1),
+        hash: hash(2),
+        ..record(3)
+    });
+    assert_eq!(used(), Some((0, 0)));
+}
+
+#[test]
 fn the_stored_usage_of_a_day_counts_for_its_key_alone() {
     let directory = Directory::default();
     for (id, byte) in [(1, 1), (2, 2)] {

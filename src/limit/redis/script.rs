@@ -29,8 +29,8 @@ pub(super) struct Script {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecisionRequest {
     pub(super) key: KeyId,
-    /// Whether nothing is counted for the key itself.
-    pub(super) is_probe: bool,
+    /// When the key was created; None for a probe, which counts nothing for the key itself.
+    pub(super) created_at: Option<Timestamp>,
     pub(super) limits: Limits,
     pub(super) node: NodeState,
     /// The time, if Redis must not use its own clock.
@@ -42,7 +42,7 @@ impl DecisionRequest {
     pub(super) fn probe(key: KeyId) -> Self {
         Self {
             key,
-            is_probe: true,
+            created_at: None,
             limits: Plan::Free.limits(),
             node: NodeState::default(),
             now: None,
@@ -60,15 +60,18 @@ impl Script {
         }
     }
 
-    /// The Redis key with the state of an API key. Redis Cluster chooses the Redis node by the part in braces.
+    /// The Redis key with the state of an API key. Redis Cluster chooses the Redis node by the part in braces. With the creation time, a key
+    /// does not inherit the state of a lost one that had the same ID.
     pub(super) fn redis_key(&self, request: &DecisionRequest) -> Vec<u8> {
         let mut name = Vec::with_capacity(64);
         name.extend_from_slice(&self.prefix);
-        name.extend_from_slice(itoa::Buffer::new().format(request.key.0).as_bytes());
-        name.push(b'}');
-        if request.is_probe {
-            name.extend_from_slice(b":probe");
-        }
+        let mut digits = itoa::Buffer::new();
+        name.extend_from_slice(digits.format(request.key.0).as_bytes());
+        name.extend_from_slice(b"}:");
+        name.extend_from_slice(match request.created_at {
+            Some(time) => digits.format(time.as_millis()).as_bytes(),
+            None => b"probe",
+        });
         name
     }
 
@@ -77,7 +80,7 @@ impl Script {
         connection: &mut RedisConnection,
         request: &DecisionRequest,
     ) -> RedisResult<SharedDecision> {
-        if crate::fault::Fault::ReadThenWrite.is_enabled() && !request.is_probe {
+        if crate::fault::Fault::ReadThenWrite.is_enabled() && request.created_at.is_some() {
             return self.read_then_write(connection, request).await;
         }
         let loaded = self.call("EVALSHA", self.script.get_hash(), request);

@@ -25,15 +25,18 @@ pub(crate) struct Applied {
     reread: Option<KeyId>,
 }
 
-/// Fills the directory and the counters of the current day from the store, before the first request.
+/// Fills the directory and the counters of the day from the store, before the first request.
 pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let Shared { store, access, .. } = shared;
     let began = (shared.clock.now(), Instant::now());
     let revisions = store.revisions().await?;
     apply_since(UNKNOWN, store, access).await?;
     let today = shared.clock.now().day();
-    let usage = store.usage_on(today).await?;
-    access.directory.restore_usage(today, &usage);
+    // The next day, too: if the clock has stepped back, limits stay in the window that they had reached.
+    for day in [today, today.next()] {
+        let usage = store.usage_on(day).await?;
+        access.directory.restore_usage(day, &usage);
+    }
     shared.metrics.set_keys_current(began);
     Ok(Applied {
         revisions,

@@ -61,7 +61,7 @@ impl Pipeline {
             ..
         } = &*self.shared;
         let meter = access.directory.meter(key);
-        let decided = self.limiter.decide(key.id, meter, key.limits, now);
+        let decided = self.limiter.decide(key.identity(), meter, key.limits, now);
         let decision = decided.await;
         let now = decision.now;
         state.quota.set(Some(decision.quota));

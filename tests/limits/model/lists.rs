@@ -199,16 +199,19 @@ impl Model {
 
     pub(super) fn restart(&mut self, now: i64) {
         assert!(self.unstored.is_empty());
-        let today = self
-            .stored
-            .iter()
-            .filter(|(moment, _)| is_same(DAY, *moment, now));
-        let known = today.clone().next().is_some();
-        let latest = known.then_some(end_of(DAY, now) - DAY);
-        let admitted = today.filter(|(_, admitted)| *admitted);
+        let is_on = |day: i64| move |(moment, _): &&(i64, bool)| is_same(DAY, *moment, day);
+        // The clock may have stepped back.
+        let reached = [now + DAY, now]
+            .into_iter()
+            .find(|day| self.stored.iter().any(|request| is_on(*day)(&request)));
+        let latest = reached.map(|day| end_of(DAY, day) - DAY);
+        let counted = self.stored.iter().filter(|(_, admitted)| *admitted);
         self.day = Period {
             latest,
-            admitted: admitted.map(|(moment, _)| *moment).collect(),
+            admitted: counted
+                .filter(is_on(reached.unwrap_or(now)))
+                .map(|(moment, _)| *moment)
+                .collect(),
         };
         self.minute = Period {
             latest,
@@ -222,10 +225,10 @@ impl Model {
         self.minute.latest.max(self.day.latest)
     }
 
-    /// Requests admitted today before the server started, if there were any of any kind.
-    pub(super) fn remembered(&self) -> Option<u32> {
-        self.day.latest?;
-        u32::try_from(self.day.admitted.len()).ok()
+    /// The day that was reached before the server started, if there were requests of any kind, and how many of them were admitted.
+    pub(super) fn remembered(&self) -> Option<(Day, u32)> {
+        let day = Timestamp::from_millis(self.day.latest?).day();
+        Some((day, u32::try_from(self.day.admitted.len()).ok()?))
     }
 
     /// Requests and rejections on a day that are not stored yet.

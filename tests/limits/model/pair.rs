@@ -100,9 +100,8 @@ impl Pair {
             .map(|(from, until)| ban(*from, *until));
         self.meter
             .apply_bans(ban, self.unbanned.map(Timestamp::from_millis));
-        if let Some(today) = self.model.remembered() {
-            self.meter
-                .restore_usage(Timestamp::from_millis(now).day(), today);
+        if let Some((day, admitted)) = self.model.remembered() {
+            self.meter.restore_usage(day, admitted);
         }
         Ok(())
     }

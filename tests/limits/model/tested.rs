@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use animal_store::clock::{Clock, Timestamp};
-use animal_store::key::KeyId;
+use animal_store::key::{KeyId, KeyIdentity};
 use animal_store::limit::redis::{RedisHealth, RedisLimiter, RedisUrl};
 use animal_store::limit::{BanPolicy, Decision, Limiter, Meter};
 use animal_store::plan::Limits;
@@ -128,6 +128,10 @@ impl Tested {
     ) -> (Decision, Decider) {
         let now = Timestamp::from_millis(now);
         self.clock.set(now);
+        let key = KeyIdentity {
+            id: key,
+            created_at: now,
+        };
         let decided = self.limiter.decide(key, meter, limits, now);
         let decision = self.tasks.block_on(&self.runtime, decided);
         let decider = match &self.redis {
