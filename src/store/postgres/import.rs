@@ -48,6 +48,7 @@ const FIND_CONFLICTS: &str = "CREATE TEMPORARY TABLE conflicts AS
          (SELECT line, id, line = min(line) OVER (PARTITION BY id) AS is_first,
                  EXISTS (SELECT 1 FROM pets WHERE pets.id = staged.id) AS is_used FROM staged) AS ranked
      WHERE is_used OR NOT is_first;
+     CREATE INDEX ON conflicts (line);
      DELETE FROM staged USING conflicts WHERE staged.line = conflicts.line";
 
 const CONFLICTS: &str =
@@ -206,9 +207,11 @@ impl PgImport {
             IdSource::New if self.staged <= MAX_ROWS_UNDER_LOCK => self.insert_few().await,
             IdSource::New => self.insert_many().await,
         };
-        match inserted {
-            Err(PgError::UniqueViolation(_)) => Err(ImportError::Taken(self.first_taken().await)),
-            inserted => Ok(inserted.map_err(StoreError::from)?),
+        match (inserted, self.ids) {
+            (Err(PgError::UniqueViolation(_)), IdSource::Kept) => {
+                Err(ImportError::Taken(self.first_taken().await))
+            }
+            (inserted, _) => Ok(inserted.map_err(StoreError::from)?),
         }
     }
 

@@ -146,8 +146,10 @@ impl WriteLoop {
             }
             match received {
                 Ok(first) => {
-                    // A worker on the same core queues what it has read: one sync for more writes.
-                    std::thread::yield_now();
+                    // A worker on the same core queues what it has read: one sync for more writes. A single one does not wait.
+                    if self.state.waiting() > 1 {
+                        std::thread::yield_now();
+                    }
                     let others = jobs.try_iter().take(MAX_BATCH - 1);
                     let batch = self.dequeue(std::iter::once(first).chain(others));
                     self.write(batch, jobs)?;
