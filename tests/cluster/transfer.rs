@@ -141,7 +141,7 @@ fn line(id: i64) -> String {
 }
 
 #[test]
-fn a_small_import_that_keeps_ids_and_fails_uses_up_none_of_them() {
+fn a_small_import_that_fails_uses_up_no_ids_and_names_one_that_is_in_use() {
     let folder = TempDir::new().expect("a folder");
     let postgres = Postgres::start();
     let database = postgres.create_database("kept");
@@ -160,6 +160,14 @@ fn a_small_import_that_keeps_ids_and_fails_uses_up_none_of_them() {
     assert_eq!(last_id().trim(), "0");
     postgres.psql("kept", "ALTER TABLE pets DROP CONSTRAINT small");
     command(&import).exits(0);
+    assert_eq!(last_id().trim(), "20");
+    // An animal that was added by SQL, above the counter.
+    postgres.psql("kept", "INSERT INTO pets VALUES (22, 'Tom', 1, 'sold')");
+    let failure = command(&import[..3]).fails_with(1);
+    assert!(
+        failure.contains("Key (id)=(22) already exists"),
+        "{failure}"
+    );
     assert_eq!(last_id().trim(), "20");
 }
 
