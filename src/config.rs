@@ -225,3 +225,23 @@ pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
     };
     SocketAddr::new(ip, listen.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_admin_listener_on_loopback_needs_no_token() {
+        let is_allowed =
+            |address: &&str| check_admin_address(address.parse().unwrap(), None).is_ok();
+        let loopback = [
+            "127.0.0.1:1",
+            "127.9.9.9:1",
+            "[::1]:1",
+            "[::ffff:127.0.0.1]:1",
+        ];
+        assert!(loopback.iter().all(is_allowed));
+        let others = ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[::ffff:192.0.2.1]:1"];
+        assert!(!others.iter().any(is_allowed));
+    }
+}
