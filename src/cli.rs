@@ -2,6 +2,7 @@
 
 mod allocator;
 mod backup;
+mod completions;
 mod confirm;
 mod copy;
 mod database;
@@ -139,12 +140,7 @@ fn dispatch(command: Command) -> Outcome {
             let failure = || format!("cannot write man pages to {}", folder.display());
             Ok(written.with_context(failure)?)
         }
-        Command::Completions { shell } => {
-            // Not directly to standard output: clap_complete panics if a write fails.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "animal-store", &mut script);
-            print::bytes(&script)
-        }
+        Command::Completions { shell } => completions::run(shell, &Cli::command()),
     }
 }
 

@@ -358,3 +358,33 @@ fn completions_are_printed_for_each_shell() {
         .status();
     assert!(checked.expect("bash runs").success());
 }
+
+#[test]
+fn bash_completes_the_words_of_every_command() {
+    let folder = folder();
+    let call = r#"source <("$0" completions bash)
+        COMP_WORDS=(animal-store "$@" "") COMP_CWORD=$(($# + 1))
+        [[ $(complete -p animal-store) =~ -F\ ([^ ]+) ]]
+        "${BASH_REMATCH[1]}" animal-store "" "${COMP_WORDS[COMP_CWORD - 1]}"
+        echo "${COMPREPLY[*]}""#;
+    for (words, offered) in [
+        (
+            "",
+            "-h -V --help --version serve keys pets orders backup restore copy migrate openapi healthcheck completions",
+        ),
+        (
+            "keys",
+            "-h --help create list show usage set-plan rotate revoke unban",
+        ),
+        ("keys create --plan", "free pro business enterprise"),
+        (
+            "pets set-status",
+            "-h --json --database --database-password-file --ca-cert --config --force --help available pending sold",
+        ),
+    ] {
+        let words = words.split_whitespace();
+        let args: Vec<&str> = ["-c", call, PROGRAM].into_iter().chain(words).collect();
+        let found = harness::run("bash", folder.path(), &args).exits(0).stdout;
+        assert_eq!(found.trim_end(), offered, "{args:?}");
+    }
+}
