@@ -245,9 +245,11 @@ impl Write for Buffer {
 
 /// A line without control characters, which could end it or be commands to a terminal.
 fn escaped(text: &[u8]) -> Vec<u8> {
-    let bytes = text.iter().flat_map(|byte| match byte.is_ascii_control() {
-        true => byte.escape_ascii().collect(),
-        false => vec![*byte],
+    let bytes = text.iter().flat_map(|byte| match byte {
+        // The only control character in a line of JSON, where `\x7f` would be invalid.
+        0x7f => b"\\u007f".to_vec(),
+        _ if byte.is_ascii_control() => byte.escape_ascii().collect(),
+        _ => vec![*byte],
     });
     bytes.chain(*b"\n").collect()
 }
@@ -283,6 +285,23 @@ mod tests {
         let written = memory.0.lock().unwrap();
         let written = std::str::from_utf8(&written).unwrap();
         assert_eq!(written, "error=a\\nDETAIL: b \\x1b[2J é\nerror=é\n");
+    }
+
+    #[test]
+    fn an_event_in_json_is_json_whatever_its_fields_contain() {
+        let memory = Memory::default();
+        let sink = Sink::to(memory.clone(), LogFormat::Json, clock()).unwrap();
+        let mut buffer = sink.buffer();
+        let event = serde_json::json!({"error": ('\0'..='\u{80}').collect::<String>()});
+        buffer.write_all(format!("{event}\n").as_bytes()).unwrap();
+        drop((buffer, sink));
+        let written = memory.0.lock().unwrap();
+        let text = written.strip_suffix(b"\n").unwrap();
+        assert!(!text.iter().any(u8::is_ascii_control));
+        assert_eq!(
+            serde_json::from_slice::<serde_json::Value>(text).unwrap(),
+            event
+        );
     }
 
     #[test]
