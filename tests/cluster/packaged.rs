@@ -272,8 +272,14 @@ fn three_nodes_behind_nginx_are_one_service() {
         let next = response.next().expect("more");
         assert!(next.starts_with("http://127.0.0.1:8080/v1/pets?"), "{next}");
     }
-    let large = json!({"name": "x".repeat(20_000), "categoryId": 1});
-    client.create(&large).is_error(413, "body_too_large");
+    for length in [20_000, 1_000_000] {
+        let large = json!({"name": "x".repeat(length), "categoryId": 1});
+        client.create(&large).is_error(413, "body_too_large");
+    }
+    let mut without_host = client.connect();
+    without_host.send(b"GET /livez HTTP/1.0\r\n\r\n");
+    let response = without_host.response();
+    assert_eq!(response.status, 200, "{response}");
 
     deployment.nodes[1].kill();
     for _ in 0..12 {
