@@ -44,4 +44,27 @@ fn a_redis_user_without_permission_to_read_counts_as_an_outage_and_the_log_has_t
 fn the_documented_privileges_are_enough_for_a_redis_cluster() {
     let (mut cluster, [two, three]) = Cluster::on_redis_cluster();
     restart_with_user(&mut cluster, &[&two, &three]);
+    // Enough that every node of Redis has some.
+    let keys: Vec<_> = (0..12).map(|_| cluster.large_key()).collect();
+    let send_all = || {
+        for key in &keys {
+            assert_eq!(send(&cluster, key, 1).admitted, NODES);
+        }
+    };
+    send_all();
+
+    // A resharding, while all keys of some slots have been moved: the first node redirects clients to the second for each request.
+    let (one, port) = (&cluster.redis, two.port().to_string());
+    let ids = [one, &two].map(|redis| redis.cli(&["CLUSTER", "MYID"]));
+    for name in one.cli(&["KEYS", "*"]).lines() {
+        let slot = one.cli(&["CLUSTER", "KEYSLOT", name]);
+        two.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &ids[0]]);
+        one.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &ids[1]]);
+        one.cli(&["MIGRATE", "127.0.0.1", &port, name, "0", "5000"]);
+    }
+    send_all();
+    for node in 0..NODES {
+        let outages = cluster.metric(node, "animal_store_redis_outages_total");
+        assert_eq!(outages, "0", "{}", cluster.nodes[node].log());
+    }
 }
