@@ -125,6 +125,20 @@ fn a_rotation_that_was_confirmed_for_a_prefix_does_not_replace_a_newer_secret() 
 }
 
 #[test]
+fn the_old_secret_of_a_rotated_key_ends_with_the_key() {
+    let (app, operator, _) = start();
+    let brief = json!({"name": "brief", "plan": "free", "expires": "1h"});
+    let created = post(&operator, "/api/keys", &brief).json();
+    let path = format!("/api/keys/{}", created["id"]);
+    let rotated = post(&operator, &format!("{path}/rotate"), &json!({})).json();
+    assert_eq!(rotated["oldSecretUntil"], created["expiresAt"], "{rotated}");
+    app.clock.advance(Duration::from_hours(1));
+    let expired = operator.get(&path).json();
+    assert_eq!(expired["state"], "expired", "{expired}");
+    assert_eq!(expired["oldSecretUntil"], json!(null), "{expired}");
+}
+
+#[test]
 fn the_list_is_searched_sorted_and_read_in_pages() {
     let (app, operator, _) = start();
     let mut clients = Vec::new();

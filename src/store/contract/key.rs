@@ -51,10 +51,12 @@ impl KeyRecord {
         self.last_used_at.map(|at| at.min(now))
     }
 
-    /// Returns the end of the grace period of its last rotation, while its old secret works.
+    /// Returns when its old secret stops working, while it works: at the end of the grace period of its last rotation, or when the
+    /// key expires.
     pub(crate) fn old_secret_until(&self, now: Timestamp) -> Option<Timestamp> {
         let old = self.old.filter(|_| self.revoked_at.is_none());
-        old.map(|(_, until)| until).filter(|until| now < *until)
+        old.map(|(_, until)| self.expires_at.map_or(until, |end| end.min(until)))
+            .filter(|until| now < *until)
     }
 }
 

@@ -54,6 +54,17 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
 }
 
 #[test]
+fn the_old_secret_of_a_rotated_key_does_not_outlive_the_key() {
+    let (operator, _) = with_a_key();
+    keys(&operator, "create --name brief --plan free --expires 1h").exits(0);
+    let key = json_of(keys(&operator, "show 2 --json"));
+    let end = key["expiresAt"].as_str().expect("a time");
+    let output = keys(&operator, "rotate 2 --grace 24h").exits(0);
+    let expected = format!("the old secret works until {end};");
+    assert!(output.stderr.contains(&expected), "{output:?}");
+}
+
+#[test]
 fn revoke_ends_a_key_permanently() {
     let (operator, _) = with_a_key();
     assert_eq!(line(keys(&operator, "revoke 1")), "key 1 (me) is revoked");
