@@ -187,17 +187,28 @@ fn a_rotation_replaces_only_the_secret_that_the_question_is_about() {
     let browser = &dashboard.browser;
     dashboard.with_keys(&["shop"]);
     let operator = dashboard.operator();
-    let rotate = || {
+    let rotate = |grace: &str| {
         let request = operator.request("POST", "/api/keys/2/rotate");
-        let rotated = request.json(&json!({"confirm": true})).send().json();
+        let body = json!({"confirm": true, "grace": grace});
+        let rotated = request.json(&body).send().json();
         rotated["key"].as_str().expect("a secret").to_owned()
     };
-    rotate();
+    dashboard.show("#keys/2");
+    browser.click("#key-rotate");
+    browser.wait_for("#dialog-body", "The old one works until");
+    let newer = rotate("0s");
+    browser.click("#dialog-submit");
+    browser.wait_for("#dialog .problem", "Key 2 was rotated in the meantime");
+    browser.wait_for("#key-details", &newer[..8]);
+    browser.click("#dialog-cancel");
+
+    rotate("24h");
+    dashboard.show("#keys");
     dashboard.show("#keys/2");
     browser.wait_for("#key-details", "Old secret");
     browser.click("#key-rotate");
     browser.wait_for("#dialog-body", "rotated recently");
-    let newer = rotate();
+    let newer = rotate("24h");
     browser.click("#dialog-submit");
     browser.wait_for("#dialog .problem", "Key 2 was rotated recently");
     assert_eq!(dashboard.client(&newer).get("/v1/pets").status, 200);

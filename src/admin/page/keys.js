@@ -234,7 +234,7 @@ $("key-rotate").addEventListener("click", () => {
     danger: again,
     fields: field("Grace period", element("input", { name: "grace", value: "24h", required: true, autocomplete: "off" })),
     // For the secret that was shown: another operator may have rotated the key since.
-    body: (form) => ({ grace: form.get("grace"), confirm: again && prefix }),
+    body: (form) => ({ grace: form.get("grace"), confirm: prefix }),
   });
 });
 $("key-unban").addEventListener("click", () => changeKey("unban", {
