@@ -138,7 +138,7 @@ pub(crate) struct ServeOptions {
     /// Origins whose pages may call the API from a browser, or * for all; can be repeated, or separated by commas
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',', value_parser = listed(Origin::from_str))]
     pub(crate) cors_origin: Vec<Origin>,
-    /// Ban a key after this many 429 responses within a minute; 0 disables bans
+    /// Ban a key after this many 429 responses within a minute; 0: no new bans (`keys unban` ends an existing one)
     #[arg(long, value_name = "N", default_value = "100", value_parser = whole_number)]
     pub(crate) ban_after: u32,
     /// Duration of a first ban; it doubles with each further ban within 24 hours, up to one hour

@@ -51,7 +51,7 @@ impl From<Ban> for BanChange {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanPolicy {
-    /// The number of rejected requests within one minute that do not result in a ban; one more does. Zero disables bans.
+    /// The number of rejected requests within one minute that do not result in a ban; one more does. Zero: no new bans.
     pub max_rejections: u32,
     /// The duration of a first ban.
     pub first_duration: Duration,
