@@ -1,7 +1,7 @@
 //! The delivery of spans: they wait in a queue, are exported or are dropped. Drops are counted. Failed
 //! exports are logged when they begin and when they end; a full queue and rejected spans only the first time.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub(super) struct Delivery {
     waiting: AtomicUsize,
     capacity: usize,
     pub(super) dropped: Arc<Dropped>,
-    /// Spans dropped since exports began to fail.
-    dropped_since_failure: AtomicU64,
+    /// Whether the last export failed.
+    is_failing: AtomicBool,
     /// Why the last attempt failed. The SDK does not pass on errors of the connection.
     cause: Mutex<String>,
 }
@@ -32,7 +32,7 @@ impl Delivery {
             waiting: AtomicUsize::new(0),
             capacity,
             dropped: Arc::default(),
-            dropped_since_failure: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
             cause: Mutex::default(),
         }
     }
@@ -73,16 +73,22 @@ impl Delivery {
     /// An export of this many spans has ended.
     pub(super) fn ended(&self, spans: usize, is_exported: bool) {
         self.waiting.fetch_sub(spans, Relaxed);
-        let spans = spans as u64;
+        let was_failing = self.is_failing.swap(!is_exported, Relaxed);
         if is_exported {
-            match self.dropped_since_failure.swap(0, Relaxed) {
-                0 => {}
-                dropped => tracing::info!(dropped, "traces are exported again"),
+            if was_failing {
+                let [queue_full, export_failed, rejected] =
+                    self.dropped.by_reason().map(|(_, n)| n);
+                tracing::info!(
+                    queue_full,
+                    export_failed,
+                    rejected,
+                    "traces are exported again"
+                );
             }
             return;
         }
-        self.dropped.export_failed.add(spans);
-        if self.dropped_since_failure.fetch_add(spans, Relaxed) == 0 {
+        self.dropped.export_failed.add(spans as u64);
+        if !was_failing {
             let cause = lock(&self.cause);
             tracing::warn!(cause = %*cause, "traces cannot be exported: spans are dropped");
         }

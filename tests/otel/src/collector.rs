@@ -41,7 +41,15 @@ impl Span {
     }
 }
 
-/// A collector on a free port. Its thread ends with the process.
+const ACCEPTED: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
+
+/// A listener that accepts no connection: the kernel takes them, and nothing responds.
+pub(crate) fn free_port() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").expect("a port")
+}
+
+/// A collector. Its thread ends with the process.
 pub(crate) struct Collector {
     pub(crate) address: SocketAddr,
     spans: Arc<Mutex<Vec<Span>>>,
@@ -49,14 +57,17 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn start() -> Self {
-        Self::responding(
-            b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n",
-        )
+        Self::responding(ACCEPTED)
     }
 
     /// One that returns these bytes.
     pub(crate) fn responding(response: &[u8]) -> Self {
-        Self::with(response, None)
+        Self::with(free_port(), response, None)
+    }
+
+    /// One that accepts the connections of this listener.
+    pub(crate) fn on(listener: TcpListener) -> Self {
+        Self::with(listener, ACCEPTED, None)
     }
 
     /// One with this certificate.
@@ -70,14 +81,10 @@ impl Collector {
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .expect("a pair");
-        Self::with(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-            Some(Arc::new(config)),
-        )
+        Self::with(free_port(), ACCEPTED, Some(Arc::new(config)))
     }
 
-    fn with(response: &[u8], tls: Option<Arc<ServerConfig>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    fn with(listener: TcpListener, response: &[u8], tls: Option<Arc<ServerConfig>>) -> Self {
         let collector = Self {
             address: listener.local_addr().expect("an address"),
             spans: Arc::default(),

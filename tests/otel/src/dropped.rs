@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use prost::Message;
 use tempfile::TempDir;
 
-use crate::collector::Collector;
+use crate::collector::{Collector, free_port};
 use crate::{Deployment, deploy_to, nowhere, parent, serve};
 
 #[test]
@@ -77,6 +77,37 @@ fn spans_that_wait_at_the_end_of_a_shutdown_are_counted_as_dropped() {
     // These three requests and that of `serve`, each with a query, and the lookup of the key.
     let expected = "spans were dropped queue_full=0 export_failed=9 rejected=0";
     assert!(log.contains(expected), "{log}");
+}
+
+#[test]
+fn when_exports_succeed_again_the_log_has_all_counts() {
+    let stalled = free_port();
+    let url = format!("http://{}", stalled.local_addr().expect("an address"));
+    let vars = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*url),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "300"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "8"),
+    ];
+    let folder = TempDir::new().expect("a folder");
+    let (process, key) = serve(&folder, &[], &vars);
+    let client = process.client(Some(&key));
+    eventually(Duration::from_secs(15), "both kinds of drops", || {
+        assert_eq!(client.get("/v1/pets").status, 200);
+        let [full, failed, _] = dropped(&process);
+        full > 0 && failed > 0
+    });
+    let _collector = Collector::on(stalled);
+    let mut log = String::new();
+    eventually(Duration::from_secs(15), "an export", || {
+        assert_eq!(client.get("/v1/pets").status, 200);
+        std::thread::sleep(Duration::from_millis(100));
+        log.push_str(&process.log());
+        log.contains("traces are exported again")
+    });
+    let [full, failed, rejected] = dropped(&process);
+    let expected = format!("queue_full={full} export_failed={failed} rejected={rejected}");
+    assert!(log.contains(&expected), "{expected}: {log}");
 }
 
 #[test]
