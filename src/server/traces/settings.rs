@@ -1,5 +1,6 @@
-//! Whether traces are exported, and how, as the standard environment variables say. The endpoint is only checked here: the exporter
-//! reads it again, and the SDK reads those of sampling, of the resource, of the headers and of batches (except the size of the queue).
+//! Whether traces are exported, and how, as the standard environment variables say. The endpoint, the sampler and the settings of
+//! batches (except the size of the queue) are only checked here: the exporter and the SDK read them again, and the SDK would use
+//! a default instead of an invalid value, without an error. The SDK also reads those of the resource and of the headers.
 
 use std::env;
 use std::ops::RangeInclusive;
@@ -68,20 +69,15 @@ impl Traces {
         one_of(&otlp!("PROTOCOL"), &["http/protobuf"], http)?;
         let none = "none: compression is not supported";
         one_of(&otlp!("COMPRESSION"), &["none"], none)?;
-        let milliseconds = number(
-            &otlp!("TIMEOUT"),
-            1..=600_000,
-            "a number of milliseconds from 1 to 600000",
-        )?;
-        let queue = number(
-            &["OTEL_BSP_MAX_QUEUE_SIZE"],
-            1..=65_536,
-            "a number from 1 to 65536",
-        )?;
+        check_sampler()?;
+        let timeout = milliseconds(&otlp!("TIMEOUT"))?;
+        let queue = spans(&["OTEL_BSP_MAX_QUEUE_SIZE"])?;
+        spans(&["OTEL_BSP_MAX_EXPORT_BATCH_SIZE"])?;
+        milliseconds(&["OTEL_BSP_SCHEDULE_DELAY"])?;
         Ok(Self(Some(Settings {
             tls: is_https.then(files).transpose()?,
             // The defaults of the specification.
-            timeout: Duration::from_millis(milliseconds.unwrap_or(10_000).into()),
+            timeout: Duration::from_millis(timeout.unwrap_or(10_000).into()),
             queue: queue.map_or(2048, |queue| queue as usize),
         })))
     }
@@ -183,6 +179,38 @@ fn one_of(
         Some((variable, value)) if !values.contains(&&*value) => Err(invalid(variable, expected)),
         found => Ok(found.map(|(_, value)| value)),
     }
+}
+
+/// Checks the sampler, and the ratio of those that take one. Without a ratio they record all traces, as the specification has it.
+fn check_sampler() -> Result<(), String> {
+    let samplers = [
+        "always_on",
+        "always_off",
+        "traceidratio",
+        "parentbased_always_on",
+        "parentbased_always_off",
+        "parentbased_traceidratio",
+    ];
+    let expected = "always_on, always_off or traceidratio, or one of these after parentbased_: other samplers are not supported";
+    let sampler = one_of(&["OTEL_TRACES_SAMPLER"], &samplers, expected)?;
+    let takes_ratio = sampler.is_some_and(|sampler| sampler.ends_with("traceidratio"));
+    let name = "OTEL_TRACES_SAMPLER_ARG";
+    let is_ratio = |text: &str| text.parse().is_ok_and(|n: f64| (0.0..=1.0).contains(&n));
+    match variable(name) {
+        Some(text) if takes_ratio && !is_ratio(&text) => {
+            Err(invalid(name, "a number from 0 to 1, such as 0.01"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn milliseconds(names: &[&'static str]) -> Result<Option<u32>, String> {
+    let expected = "a number of milliseconds from 1 to 600000";
+    number(names, 1..=600_000, expected)
+}
+
+fn spans(names: &[&'static str]) -> Result<Option<u32>, String> {
+    number(names, 1..=65_536, "a number from 1 to 65536")
 }
 
 /// The value of a variable that takes a number in this range.

@@ -184,11 +184,24 @@ fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "1000000000000"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "0"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "5s"),
+        ("OTEL_TRACES_SAMPLER", "sometimes"),
         ("OTEL_TRACES_EXPORTER", "console"),
     ] {
         let valid = if name == endpoint { "A=" } else { valid };
         let line = rejects(2, &[valid, &format!("{name}={value}")]);
         assert!(line.contains(&format!("{name}: must be")), "{line}");
+    }
+    for (sampler, ratio) in [
+        ("traceidratio", "0,01"),
+        ("traceidratio", "2"),
+        ("parentbased_traceidratio", "NaN"),
+    ] {
+        let sampler = format!("OTEL_TRACES_SAMPLER={sampler}");
+        let ratio = format!("OTEL_TRACES_SAMPLER_ARG={ratio}");
+        let line = rejects(2, &[valid, &sampler, &ratio]);
+        assert!(line.contains("OTEL_TRACES_SAMPLER_ARG: must be"), "{line}");
     }
     let line = rejects(
         2,
