@@ -63,8 +63,10 @@ fn run(
             Step::Unban { key } => keys[key].unban(now),
             Step::Store { key } => keys[key].store()?,
             Step::Restart => {
-                keys.iter_mut().try_for_each(|key| key.restart(now))?;
-                if limiter.has_redis() {
+                let has_redis = limiter.has_redis();
+                keys.iter_mut()
+                    .try_for_each(|key| key.restart(now, has_redis))?;
+                if has_redis {
                     begun = now;
                 }
             }

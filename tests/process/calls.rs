@@ -47,7 +47,7 @@ fn copied(folder: &Path) -> TempDir {
     copy
 }
 
-/// Runs a command under strace, each time in a copy of the folder, and kills it before a different one of its calls that change a file each time:
+/// Runs a command under strace, each time in a copy of the folder, and kills it before a different one of its calls that change a file:
 /// strace counts each kind of call by itself. `check` checks what is there then; the last one was not killed. Returns the calls at
 /// which it was killed.
 pub(crate) fn killed_at_each(

@@ -86,7 +86,7 @@ impl ExportCommand {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
-        // The new file gets the mode and the owner of the one that it replaces, whose readers may be other users; but not that of a file that
+        // The new file gets the mode and the owner of the one that it replaces, whose readers may be other users; but not those of a file that
         // somebody creates meanwhile.
         let replaced = path.metadata().ok().filter(|_| self.force);
         let new = NewFile::create(path, overwrite)?;

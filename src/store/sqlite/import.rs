@@ -154,7 +154,9 @@ impl SqliteImport {
         }
         self.execute_insert()
             .map_err(|error| match error.sqlite_error_code() {
-                Some(ErrorCode::ConstraintViolation) => ImportError::Taken(self.first_taken()),
+                Some(ErrorCode::ConstraintViolation) if self.ids == IdSource::Kept => {
+                    ImportError::Taken(self.first_taken())
+                }
                 _ => StoreError::from(error).into(),
             })
     }

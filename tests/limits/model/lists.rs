@@ -197,12 +197,14 @@ impl Model {
         self.rejected[Decider::Redis as usize].clear();
     }
 
-    pub(super) fn restart(&mut self, now: i64) {
+    /// Restarts the server. If the clock has stepped back, one without Redis stays in the day that was reached.
+    pub(super) fn restart(&mut self, now: i64, has_redis: bool) {
         assert!(self.unstored.is_empty());
         let is_on = |day: i64| move |(moment, _): &&(i64, bool)| is_same(DAY, *moment, day);
-        // The clock may have stepped back.
-        let reached = [now + DAY, now]
+        let next = (!has_redis).then_some(now + DAY);
+        let reached = next
             .into_iter()
+            .chain([now])
             .find(|day| self.stored.iter().any(|request| is_on(*day)(&request)));
         let latest = reached.map(|day| end_of(DAY, day) - DAY);
         let counted = self.stored.iter().filter(|(_, admitted)| *admitted);

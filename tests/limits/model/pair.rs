@@ -87,9 +87,9 @@ impl Pair {
         Ok(())
     }
 
-    pub(super) fn restart(&mut self, now: i64) -> Result<(), TestCaseError> {
+    pub(super) fn restart(&mut self, now: i64, has_redis: bool) -> Result<(), TestCaseError> {
         self.store()?;
-        self.model.restart(now);
+        self.model.restart(now, has_redis);
         // All that was only in memory is lost, in the server and in Redis.
         self.meter = Meter::default();
         self.id = new_id();

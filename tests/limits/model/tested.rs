@@ -130,7 +130,7 @@ impl Tested {
         self.clock.set(now);
         let key = KeyIdentity {
             id: key,
-            created_at: now,
+            created_at: Timestamp::default(),
         };
         let decided = self.limiter.decide(key, meter, limits, now);
         let decision = self.tasks.block_on(&self.runtime, decided);
