@@ -282,12 +282,17 @@ fn a_long_migration_extends_the_start_timeout_of_the_service_manager() {
     assert!(first.starts_with(extended), "{first}");
 }
 
-#[test]
-fn a_node_waits_for_the_row_of_the_format_and_can_be_shut_down_meanwhile() {
-    let postgres = Postgres::start();
+/// Creates the row that a migration locks, in an empty database.
+pub(crate) fn create_format_row(postgres: &Postgres) {
     let table = "create table animal_store_format (id bigint primary key, format bigint not null);
                  insert into animal_store_format values (1, 0)";
     postgres.psql("postgres", table);
+}
+
+#[test]
+fn a_node_waits_for_the_row_of_the_format_and_can_be_shut_down_meanwhile() {
+    let postgres = Postgres::start();
+    create_format_row(&postgres);
     let sql_client = SqlClient::open(&postgres.url().parse().expect("a database"));
     sql_client.lock("animal_store_format");
     let (mut one, mut two) = (Starting::on(&postgres.url()), Starting::on(&postgres.url()));

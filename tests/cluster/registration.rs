@@ -6,7 +6,7 @@ use harness::{Postgres, Process, SqlClient, eventually, run};
 use tempfile::TempDir;
 
 use crate::PROGRAM;
-use crate::format::Starting;
+use crate::format::{Starting, create_format_row};
 use crate::locked::signal;
 
 /// How long anything may take.
@@ -41,9 +41,7 @@ fn registered(postgres: &Postgres) -> String {
 #[test]
 fn a_node_that_is_suspended_when_it_gets_a_lock_does_not_keep_others_from_starting() {
     let postgres = Postgres::start();
-    let table = "create table animal_store_format (id bigint primary key, format bigint not null);
-                 insert into animal_store_format values (1, 0)";
-    postgres.psql("postgres", table);
+    create_format_row(&postgres);
     let message = "waiting for another process, which is migrating the database";
     let _migrating = suspended(&postgres, FORMAT_ROW, message);
     let _second = Starting::on(&postgres.url());
