@@ -1,5 +1,5 @@
-//! The server: creates the layers and runs them on threads. There is one single-threaded runtime for each core, with a separate
-//! listening socket, one for the admin listener, and one for background tasks.
+//! The server: creates the layers and runs them on threads, each with a single-threaded runtime: one thread for each core, with its own
+//! listening socket; one for the admin listener; and one for background tasks.
 
 mod background;
 mod error_log_limiter;

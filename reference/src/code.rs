@@ -11,7 +11,7 @@ pub(crate) const LANGUAGES: [(&str, &str); 4] = [
     ("rust", "Rust"),
 ];
 
-/// What the reader replaces by a key, unless the page does it.
+/// What the reader replaces with a key, unless the page does it.
 pub(crate) const KEY: &str = "YOUR_API_KEY";
 
 /// One block with its title.
@@ -115,7 +115,7 @@ fn colour(language: &str, code: &str) -> String {
     html
 }
 
-/// Whether an apostrophe is not the start of a string: a character such as `'<'` is one.
+/// Whether an apostrophe begins a lifetime, not a character literal such as `'<'`.
 fn is_lifetime(language: &str, rest: &str) -> bool {
     language == "rust" && rest.starts_with('\'') && rest.chars().nth(2) != Some('\'')
 }

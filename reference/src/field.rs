@@ -196,7 +196,7 @@ pub(crate) fn objects(document: &Document<'_>) -> Vec<Part> {
             list(&id, &of_object(schema, document), document)
         );
         let value = &examples[example]["value"];
-        // The list has two orders: the one with all fields is the better example.
+        // The example of a list has two objects: the last one has all fields, so it is the better example.
         let value = items(value).last().unwrap_or(value);
         let beside = code::block("json", name, &format!("{value:#}"));
         Part {

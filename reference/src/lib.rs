@@ -15,7 +15,7 @@ use document::Document;
 use html::escape;
 use serde_json::Value;
 
-/// The server that the sources write about. Its address is replaced by the real one when the reference is served.
+/// The server in the examples of the sources. Its address is replaced by the real one when the reference is served.
 pub const ORIGIN: &str = "http://127.0.0.1:8080";
 
 /// The place in the guide where the operations belong.

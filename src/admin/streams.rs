@@ -168,7 +168,7 @@ mod tests {
             opened.each_ref().map(is_replaced),
             [false, false, true, false]
         );
-        // Another viewer may have chosen the same number.
+        // Another viewer may have chosen the same tab ID.
         drop(again);
         let _other = streams.open(viewer(2), Some(1)).unwrap();
         let _fourth = open(5);
@@ -186,7 +186,7 @@ mod tests {
         for number in 2..=8 {
             unread.extend(open(&streams, number, MAX_STREAMS_PER_VIEWER));
         }
-        // One more for another viewer, at the expense of those with the most, but not one more of all.
+        // One more for another viewer, at the expense of a viewer with the most: the total stays the same.
         unread.extend(open(&streams, 9, 1));
         let is_open = |entry: &&StreamEntry| !entry.is_ending;
         assert_eq!(lock(&streams.0).iter().filter(is_open).count(), MAX_STREAMS);

@@ -65,7 +65,7 @@ impl FromStr for Origin {
     }
 }
 
-/// The origins that are allowed. Without any, browsers get none of these headers.
+/// The origins that are allowed. Without any, no response has CORS headers.
 #[derive(Clone, Debug, Default)]
 pub struct Cors(Vec<Origin>);
 

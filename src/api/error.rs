@@ -112,7 +112,7 @@ pub(crate) enum ApiError {
     )]
     Unconfirmed { cause: String },
     /// A limit on connections or streams is reached. It has no cause: it is counted, and an error in the log, besides the
-    /// line of the request, would amplify a flood.
+    /// log line of the request, would amplify a flood.
     #[error("{UNAVAILABLE_MESSAGE}")]
     Overloaded,
 }

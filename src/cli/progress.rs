@@ -13,11 +13,11 @@ use crate::store::BackupProgress;
 /// The interval at which the bar is redrawn.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Done, of all, the rate and the remaining time.
+/// Shows the bytes done, the total, the rate and the remaining time.
 pub(super) const BYTES_TEMPLATE: &str =
     "{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
 
-/// The same if it is unknown how many there are.
+/// The same if the total is unknown.
 pub(super) const STREAM_TEMPLATE: &str = "{msg} {binary_bytes}, {binary_bytes_per_sec}";
 
 pub(super) const PETS_TEMPLATE: &str =

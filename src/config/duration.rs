@@ -41,7 +41,7 @@ pub(crate) fn positive(text: &str) -> Result<Duration, &'static str> {
     }
 }
 
-/// Parses the duration of a first ban: the longest ban takes an hour.
+/// Parses the duration of a first ban: the longest ban lasts an hour.
 pub(super) fn at_most_an_hour(text: &str) -> Result<Duration, &'static str> {
     match positive(text)? {
         duration if duration <= Duration::from_hours(1) => Ok(duration),

@@ -18,7 +18,7 @@ use crate::plan::{INVALID_LIMIT, MAX_LIMIT};
 use crate::store::Database;
 use crate::tls::{ClientFiles, Roots, read_roots};
 
-/// The options of the server, and of commands on one database.
+/// The options for the database, shared by the server and the commands on one database.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DatabaseOptions {
     /// Database: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME; for TLS add ?sslmode=verify-full

@@ -1,5 +1,5 @@
 //! The accept loop of one thread: accepts connections until the server shuts down, and then drains them. Connections of a listener
-//! with TLS take another branch here; those without it are not affected.
+//! with TLS begin with a handshake; the others are served directly.
 
 use std::cell::Cell;
 use std::io;

@@ -69,7 +69,7 @@ fn into_hyper(
     open: InFlightRequest,
 ) -> hyper::Response<Body> {
     if open.progress.draining.get() {
-        // The client may have sent further requests, or is about to.
+        // The client may have sent further requests, or be about to.
         open.progress.lingers.set(true);
         response.close = true;
     }

@@ -25,7 +25,7 @@ pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-
 pub const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 /// When an operation is removed (RFC 8594).
 pub const SUNSET: HeaderName = HeaderName::from_static("sunset");
-/// The addresses that a request came through, as proxies write it.
+/// The addresses that a request came through, as proxies write them.
 pub const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");

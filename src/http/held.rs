@@ -1,7 +1,7 @@
 //! The large bodies that are held for clients that have not read them yet, over all threads, and the limits on them.
 //!
-//! A client with a key can request many large pages that no other client needs, and read none. Without a limit per owner, one
-//! of them could use up the total, and the others would get errors.
+//! A client with a key can request many large pages that no other client needs, and read none. Without a limit per owner
+//! (the key), one client could use up the total, and the others would get errors.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

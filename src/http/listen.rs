@@ -98,7 +98,7 @@ fn set_options(socket: &Socket) -> io::Result<()> {
     socket.set_tcp_notsent_lowat(MAX_UNSENT_BYTES)
 }
 
-/// Drops new SYNs, while connections in the queue can still be accepted. The kernel of such a client retries, and reaches the next
+/// Drops new SYNs, while connections in the queue can still be accepted. A client whose SYN is dropped retries, and reaches the next
 /// server, or none.
 pub(super) fn drop_new_syns(listener: &tokio::net::TcpListener) {
     // The flags are byte 13 of a TCP header. A packet with SYN alone, the first of a connection, is dropped.

@@ -91,7 +91,8 @@ impl Progress {
         self.wait(Activity::mark_waiting)
     }
 
-    /// The same for a client that has not read what it was sent: if no other request ends meanwhile, it is evicted after all others.
+    /// The same for a client that has not read what it was sent: its connection is evicted after all other connections, unless another
+    /// request on it ends meanwhile.
     pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
         self.wait(Activity::mark_writing)
     }

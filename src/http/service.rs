@@ -34,7 +34,7 @@ pub trait Service {
     /// Responds to a client whose request is not read. The response MUST have every header that all responses of the service have.
     fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response;
 
-    /// The time, for the `Date` of rejections and of all responses over HTTP/2; over HTTP/1.1, hyper sets the others.
+    /// The time, for the `Date` of rejections and of all responses over HTTP/2. In other responses over HTTP/1.1, hyper sets `Date`.
     fn now(&self) -> Timestamp;
 
     /// Whether a client may choose this ID for its request.

@@ -88,7 +88,8 @@ impl Tls {
         })))
     }
 
-    /// Reads the files again. A pair that is invalid changes nothing. Files that were read before are checked again only if `always`.
+    /// Reads the files again. A pair that is invalid changes nothing. Files that have not changed are checked again only if
+    /// `always`.
     pub fn reload(&self, always: bool) -> Result<Reload, InvalidFile> {
         let mut digests = lock(&self.0.digests);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);

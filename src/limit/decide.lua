@@ -9,7 +9,7 @@ local REQUEST, STATE, REPLY = '>i8i8i8i8i8i8i8i8i8i8i8i8', '>i8i8i8i8i8i8i8i8', 
 local ADMITTED, RATE_LIMITED, BANNED, NEWLY_BANNED = 0, 1, 2, 3
 local MINUTE, DAY, HOUR = 60000, 86400000, 3600000
 
--- The time, or zero for this server's; the limits; the rejections until a ban, and the duration of a first ban; and the state of the
+-- The time, or zero for Redis's own; the limits; the rejections until a ban, and the duration of a first ban; and the state of the
 -- requesting node: number and count of its minute and of its day, the last ban, the last unban.
 local now, per_minute, per_day, ban_after, first_ban,
     node_minute, node_in_minute, node_day, node_in_day, node_banned_at, node_banned_until, node_unbanned_at =
@@ -21,7 +21,8 @@ end
 
 local minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at = 0, 0, 0, 0, 0, 0, 0, 0
 local state = redis.pcall('GET', KEYS[1])
--- Anything else was not written by this script, and is overwritten; unless it could not be read, because the user lacks the privilege.
+-- A value of another type or size was not written by this script, and is overwritten. Any other error is returned: the user may lack the
+-- privilege to read.
 if type(state) == 'string' and #state == struct.size(STATE) then
     minute, in_minute, day, in_day, rejections, banned_at, banned_until, unbanned_at = struct.unpack(STATE, state)
 elseif type(state) == 'table' and not state.err:find('^WRONGTYPE') then
@@ -42,7 +43,7 @@ elseif day > this_day + 1 then
     day = this_day
 end
 
--- Counts that a node has and this server has lost: it was restarted, or temporarily unavailable.
+-- Counts that a node has and Redis has lost: it was restarted, or temporarily unavailable.
 if node_minute == minute then
     in_minute = math.max(in_minute, node_in_minute)
 end

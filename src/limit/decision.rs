@@ -9,7 +9,7 @@ use crate::plan::Limits;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub admission: Admission,
-    /// The window that its headers show.
+    /// The quota that the headers of the response show.
     pub quota: Quota,
     /// The time of the decision: by Redis's clock if Redis decided, otherwise by this node's.
     pub now: Timestamp,

@@ -178,8 +178,8 @@ impl KeyCounters {
         })
     }
 
-    /// Returns an active ban that no node seems to have stored: the reply of Redis that announced it was lost. Or the store has an
-    /// outage; then it is stored more than once, which changes nothing.
+    /// Returns an active ban that no node seems to have stored, because Redis's reply with the new ban was lost. Or the store has an
+    /// outage; then the ban is stored more than once, which changes nothing.
     fn report_ban(&mut self, now: Timestamp) -> Option<BanChange> {
         let ban = self.ban.filter(|ban| {
             ban.is_active(now)

@@ -1,5 +1,5 @@
-//! The meters of all keys, in blocks that are never moved or freed: a key is never deleted, so a request borrows its meter, and no
-//! reference count has to be written.
+//! The meters of all keys, in blocks that are never moved or freed, so a request borrows its meter, and no reference count has to be
+//! written. Keys are removed only if the database has lost them.
 
 use std::sync::Mutex;
 

@@ -115,7 +115,7 @@ impl Windows {
         admitted
     }
 
-    /// The window the headers show.
+    /// The quota that the headers show.
     pub fn quota(&self, limits: Limits) -> Quota {
         self.minute
             .quota(limits.per_minute())

@@ -66,7 +66,7 @@ impl Fields<'_> {
         for (index, name) in self.repeated.drain(..).enumerate() {
             let name = match index < MAX_REPEATED {
                 true => &*name,
-                false => "every other field",
+                false => "each of the other fields",
             };
             problems.push(format!("{name} must be given at most once"));
         }
@@ -254,7 +254,7 @@ mod tests {
         let text = problem(&format!(r#"{{{many}"name":"a","categoryId":1}}"#));
         assert!(
             text.ends_with(
-                "; x7 must be given at most once; every other field must be given at most once."
+                "; x7 must be given at most once; each of the other fields must be given at most once."
             ),
             "{text}"
         );

@@ -1,4 +1,4 @@
-//! Limits the errors that failed requests log besides their line. During an outage of the store all requests fail for the same
+//! Limits the errors that failed requests log besides their log lines. During an outage of the store all requests fail for the same
 //! cause: thousands of errors would hide everything else.
 
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -115,7 +115,7 @@ impl Running {
         loop {
             let began = Instant::now();
             let flushed = self.shared.flush().await;
-            // What was stored, but not confirmed, is recognized.
+            // Safe to retry: the store recognizes what it has stored already, even if it did not confirm it.
             let is_temporary = matches!(
                 flushed,
                 Err(StoreError::Unavailable(_) | StoreError::Unconfirmed(_))

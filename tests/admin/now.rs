@@ -76,7 +76,7 @@ fn every_request_counts_wherever_it_leads() {
     crate::eventually("the connections are closed", || {
         samples.next()["connections"] < 4.0
     });
-    // Health checks are no requests of clients.
+    // Health checks do not count as requests of clients.
     crate::eventually("nothing is going on", || samples.next()["succeeded"] == 0.0);
     assert_eq!(app.anonymous().get("/livez").status, 200);
     for _ in 0..2 {
@@ -160,7 +160,7 @@ fn cache_hits_are_the_part_of_what_was_sent_that_came_from_the_cache() {
     // An ID that no animal has is not in the cache; and nothing is sent.
     let all = hits(&["/v1/pets/1", "/v1/pets/9", "/v1/pets/10"]);
     assert!(all > 0.8, "{all}");
-    // A page with nothing after it is never in the cache; and what is no ID is not looked up.
+    // A page with nothing after it is never in the cache; and what is not an ID is not looked up.
     let none = hits(&["/v1/pets", "/v1/pets/x", "/v1/pets/y", "/v1/pets/z"]);
     assert!(none < 0.2, "{none}");
 }

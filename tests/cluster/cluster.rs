@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{NODES, PROGRAM, tls};
 
-/// Set like a fault, but it is none: nodes wait longer for Redis.
+/// Set like a fault, but it is not one: nodes wait longer for Redis.
 const LONG_REDIS_TIMEOUT: &str = "waits-for-redis";
 
 /// The nodes, and the servers that they use.

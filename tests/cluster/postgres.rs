@@ -12,7 +12,7 @@ use crate::{Cluster, Load, NODES, is_long, lost_and_duplicated, rex};
 /// Clients that create at once.
 const CLIENTS: usize = 12;
 
-/// How soon after its return a node creates animals again.
+/// How soon after PostgreSQL is back a node creates animals again.
 const RECOVERY_TIME: Duration = Duration::from_secs(5);
 
 /// How soon after it was promoted a standby is found.

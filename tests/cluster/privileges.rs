@@ -45,7 +45,7 @@ fn a_server_whose_role_lacks_a_privilege_exits_1_with_the_statement_that_grants_
         let message = format!("the role lacks privileges: run {}", grants.join("; "));
         assert!(line.ends_with(&message), "{line}");
     };
-    // The first table that it reads is the first on the list, with all others.
+    // The role cannot read even the first table: the error lists that one first, then all others.
     let limited = [&["20", PROGRAM], &serve[..]].concat();
     let line = run("timeout", folder.path(), &limited).fails_with(1);
     let start = "the role lacks privileges: run GRANT SELECT ON animal_store_format TO \"clerk\"; GRANT SELECT ON deployment";

@@ -126,7 +126,7 @@ fn reads_that_fail_in_an_outage_are_a_few_lines_in_the_log_and_one_that_fails_al
     let sql_client = SqlClient::open(&url.parse().expect("a database"));
     sql_client.query("BEGIN");
     sql_client.query("LOCK TABLE pets IN ACCESS EXCLUSIVE MODE");
-    // One that failed a moment ago may have had the line of its second.
+    // At most one failed read a second is logged, and one that failed a moment ago may have been that one.
     std::thread::sleep(Duration::from_millis(1_100));
     let rejected = read();
     rejected.is_error(503, "unavailable");

@@ -50,7 +50,7 @@ pub(crate) fn send(cluster: &Cluster, key: &str, times: usize) -> Measured {
     }
 }
 
-/// Whether every node reports this state of Redis. It is always ready.
+/// Whether every node reports this state of Redis. The nodes themselves are always ready.
 pub(crate) fn all_report(cluster: &Cluster, state: &str) -> bool {
     cluster.nodes.iter().all(|node| {
         let response = node.client(None).get("/readyz?verbose");
@@ -160,7 +160,7 @@ fn one_full_node_of_a_redis_cluster_is_one_outage_and_not_many() {
     eventually(RECOVERY_TIME, "ready", || all_report(&cluster, "ready"));
 }
 
-/// Waits until each of these Redis nodes lists all these ports in what clients ask it for.
+/// Waits until each of these Redis nodes lists all these ports in its reply to CLUSTER SLOTS.
 fn wait_until_listed(shards: &[&Redis], ports: &[u16]) {
     eventually(Duration::from_secs(10), "the ports are listed", || {
         shards.iter().all(|redis| {

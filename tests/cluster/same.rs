@@ -297,7 +297,7 @@ fn five_hundred_random_sequences_have_the_same_results_on_both_engines() {
     TestRunner::new(config)
         .run(&prop::collection::vec(operation(), 1..25), |operations| {
             for operation in &operations {
-                // No two things happen in one millisecond, except where they are one.
+                // No two operations happen in the same millisecond; the parts of one operation do.
                 let wait = if let Operation::Wait(seconds) = operation {
                     seconds * 1000
                 } else {

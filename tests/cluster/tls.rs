@@ -68,7 +68,7 @@ fn each_mode_encrypts_and_verifies_as_in_libpq() {
     let no_tls = "127.0.0.1: error performing TLS handshake: server does not support TLS";
     let not_signed = format!("its certificate is not signed by a CA in {wrong}");
     let not_named = "its certificate is for db.example, not for 127.0.0.1";
-    // The mode, the CA, whether it works without TLS, and how it fails with.
+    // The mode, the CA, whether it works without TLS, and how it fails with TLS.
     let modes = [
         ("disable", wrong, Ok(()), None, "f"),
         ("prefer", wrong, Ok(()), None, "t"),

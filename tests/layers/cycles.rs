@@ -13,14 +13,14 @@ pub(crate) fn of<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSe
         .keys()
         .map(|node| (*node, reachable(&graph, node)))
         .collect();
-    let circle = |node: &&'a str| -> Vec<&'a str> {
+    let cycle = |node: &&'a str| -> Vec<&'a str> {
         let others = reached[node].iter().copied();
         others
             .filter(|other| reached[other].contains(node))
             .collect()
     };
-    let circles = graph.keys().map(circle);
-    circles.filter(|circle| circle.len() > 1).collect()
+    let cycles = graph.keys().map(cycle);
+    cycles.filter(|cycle| cycle.len() > 1).collect()
 }
 
 /// The nodes that one or more edges lead to.

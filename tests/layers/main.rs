@@ -112,13 +112,13 @@ fn violations(program: &Program) -> BTreeSet<String> {
         .iter()
         .map(|import| (top(&import.by), top(&import.from)));
     let between_files = imports.iter().map(|import| (&*import.by, &*import.from));
-    for circle in cycles::of(between_modules.filter(|(by, from)| by != from)) {
-        found.insert(format!("{} import each other", circle.join(", ")));
+    for cycle in cycles::of(between_modules.filter(|(by, from)| by != from)) {
+        found.insert(format!("{} import each other", cycle.join(", ")));
     }
-    for circle in cycles::of(between_files) {
+    for cycle in cycles::of(between_files) {
         // The loop above has reported modules already.
-        if circle.iter().all(|file| top(file) == top(circle[0])) {
-            found.insert(format!("{} import each other", circle.join(", ")));
+        if cycle.iter().all(|file| top(file) == top(cycle[0])) {
+            found.insert(format!("{} import each other", cycle.join(", ")));
         }
     }
     found
@@ -192,7 +192,7 @@ fn every_kind_of_violation_is_found() {
         };
         assert_eq!(violations_of(files), [violation]);
     }
-    let circles = [
+    let cycles = [
         ("server", "use crate::admin::A;"),
         ("admin", "use crate::server::B;"),
         ("store::writer", "use super::pets::A;"),
@@ -202,7 +202,7 @@ fn every_kind_of_violation_is_found() {
         "admin, server import each other",
         "store::pets, store::writer import each other",
     ];
-    assert_eq!(violations_of(&circles), expected);
+    assert_eq!(violations_of(&cycles), expected);
 }
 
 /// The table in `ARCHITECTURE.md`: all that each module imports, both in the order of layers.

@@ -1,4 +1,4 @@
-//! The dashboard and the alerts, in a real Prometheus that scrapes loaded servers as docs/operating.md says.
+//! The Grafana dashboard and the alerts, in a real Prometheus that scrapes loaded servers as docs/operating.md says.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;

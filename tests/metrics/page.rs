@@ -105,7 +105,7 @@ fn the_page_names_for_each_metric_the_alerts_that_use_it() {
             used.entry(metric).or_default().insert(alert.name.clone());
         }
     }
-    // Prometheus' own, of which the page has a sentence.
+    // A metric of Prometheus itself, which the page explains in a sentence.
     let down = used.remove("up").expect("alerts on servers that are down");
     let page = text("docs/operating.md");
     for name in down {

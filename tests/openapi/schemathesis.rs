@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 
-/// For each operation; there are three.
+/// For each operation.
 const EXAMPLES: &str = "800";
 
 #[test]

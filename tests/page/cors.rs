@@ -29,7 +29,7 @@ pub(crate) fn shop() -> String {
     origin
 }
 
-/// Lists, creates with a key for retries, and repeats a list until it is rejected. Returns what the page could read.
+/// Lists, creates with an Idempotency-Key, and repeats a list until it is rejected. Returns what the page could read.
 const CALLS: &str = r"
     const [base, key] = arguments;
     const headers = {Authorization: `Bearer ${key}`};

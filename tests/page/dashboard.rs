@@ -109,8 +109,8 @@ impl Dashboard {
     }
 }
 
-/// Orders animal 1, is not allowed to set its status, and completes the order. By mouse or by keyboard: with what activates a control,
-/// and what checks where the focus is afterwards.
+/// Orders animal 1, is not allowed to set its status, and completes the order. `activate` activates a control, by mouse or by
+/// keyboard; `focus_is_on` checks where the focus is afterwards.
 pub(crate) fn sell_animal(browser: &Browser, activate: impl Fn(&str), focus_is_on: impl Fn(&str)) {
     let status = "[aria-label='Set status of animal 1']";
     activate("[aria-label='Place order for animal 1']");

@@ -163,7 +163,7 @@ fn a_key_is_managed_by_keyboard_from_its_creation_to_its_revocation() {
     keyboard.press(ENTER);
     keyboard.confirm();
     browser.wait_for("#key-details", "active");
-    // The button is gone, and the next one to it has the focus.
+    // The button is gone, and the one next to it has the focus.
     keyboard.returns_to("#view-key .actions button");
 
     keyboard.enter("#key-revoke");

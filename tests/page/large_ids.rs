@@ -1,4 +1,4 @@
-//! The dashboard with IDs that a number of JavaScript cannot hold: 2⁵³ + 1 would be rounded to that of the animal before it.
+//! The dashboard with IDs that a JavaScript number cannot hold: 2⁵³ + 1 would be rounded to that of the animal before it.
 
 use std::fs;
 

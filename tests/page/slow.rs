@@ -322,7 +322,7 @@ fn what_is_shown_is_read_again_and_keeps_the_focus_and_the_selection() {
     browser.wait_for("#key-details", "Last ban");
     assert!(dashboard.shows("#key-unban"));
 
-    // Not below a question.
+    // But not while a dialog is open.
     browser.click("#key-plan");
     let set = json!({"plan": "pro"});
     let operator = dashboard.operator();

@@ -57,7 +57,7 @@ fn files_are_reserved_for_every_worker_and_the_soft_limit_is_raised_for_them() {
     let reserved = 256 + 16 * workers;
     for (soft, hard, wanted, granted) in [
         (1_000, 1_000, 1_000, 1_000 - reserved),
-        // What was enough without the workers.
+        // Enough without the files that are reserved for the workers, so the soft limit is raised.
         (700 + 256, 4_000, 700, 700),
     ] {
         let serve = format!(

@@ -168,10 +168,10 @@ fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() 
     let lock = hold(&app);
     let began = Instant::now();
     // The writer has the first one, or background work; three wait, and the next is rejected.
-    let mut asked = in_flight(&key, 1);
+    let mut pending = in_flight(&key, 1);
     eventually(Duration::from_secs(1), "a rejection", || {
-        asked.push(create(&key, "patient"));
-        asked.iter().any(JoinHandle::is_finished)
+        pending.push(create(&key, "patient"));
+        pending.iter().any(JoinHandle::is_finished)
     });
     let one_more = Stopwatch::start();
     let rejected = key.create(&json!({"name": "one more", "categoryId": 1}));
@@ -186,13 +186,13 @@ fn a_write_over_the_limit_gets_503_immediately_and_those_that_wait_are_stored() 
     assert_eq!(key.get("/v1/pets").status, 200, "reads do not wait");
     assert!(
         began.elapsed() < Duration::from_secs(2),
-        "too late to let go"
+        "the lock must be released before the creations time out"
     );
     drop(lock);
 
-    let responses: Vec<Response> = asked
+    let responses: Vec<Response> = pending
         .into_iter()
-        .map(|asked| asked.join().expect("a response"))
+        .map(|creation| creation.join().expect("a response"))
         .collect();
     let count = |status| {
         responses

@@ -300,7 +300,7 @@ fn a_write_ahead_log_whose_database_is_gone_is_not_replayed_into_a_new_one() {
             fs::write(&file, content).expect("a file");
         }
         let message = format!(
-            "{FILE} is {state}, but {FILE}-wal is there: put {FILE} back, or remove {FILE}-wal (its commits are lost)"
+            "{FILE} is {state}, but {FILE}-wal is there: put {FILE} back, or remove {FILE}-wal (its commits would be lost)"
         );
         is_rejected(folder.path(), &[&message]);
         run(folder.path(), &[], &["migrate"]).fails_with(1);

@@ -89,10 +89,10 @@ fn many_expired_idempotency_records_are_swept_while_creations_and_commands_conti
     };
     assert_eq!(left(), rows);
     let warn = ["--log-level", "warn"];
-    // To a clock that is a day ahead, rows that are still needed would look just as old.
+    // Nothing is swept until the clock has been steady: if it were a day ahead, rows that are still needed would look just as old.
     let process = Process::serve(PROGRAM, folder.path(), &warn);
     std::thread::sleep(REST);
-    assert_eq!(left(), rows, "deleted by a clock that has just started");
+    assert_eq!(left(), rows, "deleted before the clock was steady");
     drop(process);
     let vars = [("ANIMAL_STORE_FAULT", "sweeps-at-once")];
     let process = Process::serve_with(PROGRAM, folder.path(), &warn, &vars);

@@ -47,10 +47,10 @@ pub(super) fn table(results: &Results) -> Option<Table> {
         }
     }
     if let Some(row) = &results.rejections {
-        for (what, refusal) in [("a 401", &row.unauthorized), ("a 429", &row.limited)] {
+        for (what, rejection) in [("a 401", &row.unauthorized), ("a 429", &row.limited)] {
             goals.push(Goal::at_most(
                 what,
-                refusal.cpu_over(&row.get),
+                rejection.cpu_over(&row.get),
                 1.0,
                 "a 200 (get)",
             ));

@@ -78,7 +78,7 @@ class Failure extends Error {
 /** Parses JSON. An integer that may be too large for a number becomes a string: rounded, it would be the ID of another animal. */
 const parse = (text) => JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g, (token) => (/^-?\d{16,}$/.test(token) ? `"${token}"` : token)));
 
-/** A message of the server as a sentence, without what only a script can send, and with words instead of the names of members. */
+/** A message of the server as a sentence: without advice for scripts (`send {…}`), and with the names of fields as words (`perMinute`: per minute). */
 function sentence(message) {
   const words = message.replace(/\b[a-z]+[A-Z][a-z]+\b/g, (name) => name.replace(/[A-Z]/, (letter) => ` ${letter.toLowerCase()}`));
   const text = words.replace(/(, or|:) send \{.*$/, "").replace(/\.?$/, ".");

@@ -51,7 +51,7 @@ function useKey(value) {
   showKey("");
 }
 
-/** Shows which key is in use, after what is wrong with the one that was entered, if anything is. */
+/** Shows the problem with the key that was entered, if there is one, and then which key is in use. */
 function showKey(problem) {
   secret.ariaInvalid = problem !== "";
   one(".state", keyForm).textContent = [problem, key && `In use: ${key.slice(0, 8)}…`].join(" ").trim();
@@ -363,7 +363,7 @@ for (const form of all(".try form")) {
     event.preventDefault();
     const button = one("[type=submit]", form);
     button.disabled = true;
-    // Without the previous response there is no "Next page": a form has one request at a time, and no late response replaces a newer one.
+    // Removes the previous response with its "Next page" button: a form has one request at a time, and no late response replaces a newer one.
     fill(["Waiting…"], []);
     fill(...(await send(form)));
     button.disabled = false;

@@ -113,7 +113,7 @@ async fn send<S: Service>(
     let status = response.status;
     let (mut headers, body) = response.into_parts(&exchange.id);
     headers.insert(DATE, date(context.worker.service.now()));
-    // A response without content must not announce a length, and a 304 only that of the content (RFC 9110).
+    // A 204 must not have a length, and a 304 only that of the 200 that it replaces (RFC 9110).
     let has_content = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if !body.is_streamed() && has_content {
         headers.insert(CONTENT_LENGTH, body.bytes().len().into());

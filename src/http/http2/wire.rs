@@ -73,7 +73,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
         self.0.borrow().head.map(|(_, since)| since)
     }
 
-    /// Since when the client has been reading too little.
+    /// Since when the client has not read all that was sent.
     pub(super) fn blocked_since(&self) -> Option<Instant> {
         self.0.borrow().blocked.map(|(since, _)| since)
     }

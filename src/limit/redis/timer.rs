@@ -1,5 +1,5 @@
 //! The timeout of requests to Redis: a timer wheel, which ticks for all requests of a thread together. A separate
-//! timer for each request, in a future that could also connect, took a tenth of the instructions of a request.
+//! timer for each request took a tenth of its instructions.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -32,8 +32,8 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let revisions = store.revisions().await?;
     apply_since(UNKNOWN, store, access).await?;
     let today = shared.clock.now().day();
-    // The next day, too: if the clock has stepped back, limits stay in the window that they had reached. Redis stays in it by itself; one
-    // that has lost its data needs the usage of the day in which it is.
+    // The next day, too: if the clock has stepped back, limits stay in the window that they had reached. With Redis, only today: Redis
+    // stays in that window by itself, and a Redis that has lost its data needs the usage of today.
     let next = shared.redis.is_none().then(|| today.next());
     for day in std::iter::once(today).chain(next) {
         let usage = store.usage_on(day).await?;

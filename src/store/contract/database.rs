@@ -55,7 +55,7 @@ impl Database {
         matches!(self, Self::Postgres(url) if url.has_password())
     }
 
-    /// Whether a password can be set.
+    /// Whether it is a URL of PostgreSQL without a password, so that one can be set.
     pub(crate) fn lacks_password(&self) -> bool {
         matches!(self, Self::Postgres(url) if !url.has_password())
     }

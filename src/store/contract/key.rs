@@ -83,5 +83,5 @@ pub struct ChangedKey {
     pub after: KeyRecord,
 }
 
-/// The result of changing a key: `None` if there is no such key, and the error of `decide`.
+/// The result of changing a key: `None` if there is no such key, and an inner error if `decide` returned one.
 pub type KeyChangeResult<E> = super::error::Result<Option<std::result::Result<ChangedKey, E>>>;

@@ -73,7 +73,7 @@ const INSERT_STAGED: &str = "INSERT INTO pets (id, name, category_id, status)
 
 const FIRST_TAKEN: &str = "SELECT min(id) FROM staged JOIN pets USING (id)";
 
-/// Never lower than it is.
+/// Never lowers the counter.
 const RAISE_LAST_ID: &str = "UPDATE counters SET number = greatest(number, $1) WHERE what = 'pets'";
 
 /// The maximum number of animals that are inserted while the counter is locked: it takes a fraction of the timeout of a creation.

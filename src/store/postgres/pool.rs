@@ -110,7 +110,7 @@ impl Deref for Lease {
 
     #[expect(
         clippy::expect_used,
-        reason = "only release empties it, and consumes it"
+        reason = "only release takes the connection, and it consumes the lease"
     )]
     fn deref(&self) -> &ClientWrapper {
         self.connection.as_ref().expect("a connection")
@@ -120,7 +120,7 @@ impl Deref for Lease {
 impl DerefMut for Lease {
     #[expect(
         clippy::expect_used,
-        reason = "only release empties it, and consumes it"
+        reason = "only release takes the connection, and it consumes the lease"
     )]
     fn deref_mut(&mut self) -> &mut ClientWrapper {
         self.connection.as_mut().expect("a connection")

@@ -21,7 +21,7 @@ const NEEDED_PRIVILEGES: [(&str, &[&str]); 11] = [
     ("nodes", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
 ];
 
-/// What every command reads: the format and the clock.
+/// What every command reads: the format, and with the revisions the clock of the database.
 const TABLES_READ_BY_COMMANDS: [&str; 2] = ["animal_store_format", "revisions"];
 
 const MISSING_PRIVILEGES: &str = "SELECT current_user::text, needed.object, needed.privilege

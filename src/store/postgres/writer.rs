@@ -36,13 +36,13 @@ struct Waiter {
     reply: Reply,
     /// Whether the creation may have been committed. Set before the creation becomes part of the transaction; read by a request that has
     /// stopped waiting.
-    may_be_made: Arc<AtomicBool>,
+    may_be_committed: Arc<AtomicBool>,
 }
 
 impl Waiter {
     /// Marks the creation as possibly committed. Returns whether the request still waits.
     fn claim(&self) -> bool {
-        self.may_be_made.store(true, Relaxed);
+        self.may_be_committed.store(true, Relaxed);
         fence(SeqCst);
         !self.reply.is_closed()
     }
@@ -91,10 +91,10 @@ impl PgWriter {
     pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
         let (reply, created) = Reply::channel(System::Postgres);
-        let may_be_made = Arc::new(AtomicBool::new(false));
+        let may_be_committed = Arc::new(AtomicBool::new(false));
         let waiter = Waiter {
             reply,
-            may_be_made: Arc::clone(&may_be_made),
+            may_be_committed: Arc::clone(&may_be_committed),
         };
         self.queue
             .send((creation, waiter))
@@ -104,7 +104,7 @@ impl PgWriter {
             Err(late) => {
                 // The channel is closed, so a creation that is not carried out by now never is.
                 fence(SeqCst);
-                Err(match may_be_made.load(Relaxed) {
+                Err(match may_be_committed.load(Relaxed) {
                     true => StoreError::Unconfirmed(late.to_string()),
                     false => late.into(),
                 })

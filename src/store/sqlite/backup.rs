@@ -125,10 +125,10 @@ pub(super) fn prepare(
     let Some(copy) = new.temporary().to_str() else {
         return Err(failed("its path is not valid UTF-8".into()));
     };
-    // Requests go first: with the same priority they would wait for a processor. Where it cannot be lowered, they do.
+    // Requests go first: with the same priority they would wait for a processor. If the priority cannot be lowered, they do.
     let _ = rustix::process::nice(NICENESS);
     let copied = Readers::new(source, true).with(|connection| {
-        // A database at rest that a server has opened meanwhile is read a second time.
+        // Runs a second time if a server opened the database while it was read as unopened.
         let io_failed = |error: io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
         new.file().set_len(0).map_err(io_failed)?;
         progress.begin(new.temporary(), size(connection)?);

@@ -85,7 +85,7 @@ impl BackupFolder {
         let mut entries = self.delete_oldest(self.read_list()?)?;
         remove_leftovers(&self.folder, |name| made_at(name).is_some());
         self.reject_full_disk()?;
-        // A clock that was set back shows a second again.
+        // After the clock was set back, the name for this second may be taken.
         let second = now.as_millis().div_euclid(1_000);
         let mut seconds = (second..second + 60).map(Timestamp::from_secs);
         let is_free = |time: &Timestamp| !self.folder.join(name(*time)).exists();

@@ -83,7 +83,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     if mode == Mode::ReadOnly {
         return Ok(for_reading(None));
     }
-    // A running server may not support the format of this version.
+    // A migration needs the lock: a running server may not support the format of this version.
     let migrates = format != Some(migrations::CURRENT_FORMAT);
     let purpose = match mode {
         Mode::Serve { .. } => Purpose::Server,

@@ -31,7 +31,7 @@ pub(crate) enum OpenError {
     )]
     HardLinked(PathBuf),
     #[error(
-        "{path} is {state}, but {log} is there: put {path} back, or remove {log} (its commits are lost)"
+        "{path} is {state}, but {log} is there: put {path} back, or remove {log} (its commits would be lost)"
     )]
     OrphanedLog {
         path: PathBuf,

@@ -88,7 +88,7 @@ pub(crate) struct SqliteSnapshot<'a> {
 impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
         let pets = chunk_after(&self.connection, after, status);
-        // Even if that has failed: pages of two states do not fit together.
+        // Checked even if the read failed, which may be because it mixed pages from before and after a change.
         if self.unopened.is_some() && self.engine.readers.file_stamp() != self.unopened {
             let problem = "the database was changed while it was read: try again";
             return Err(StoreError::Unavailable(problem.into()));

@@ -146,7 +146,7 @@ impl WriteLoop {
             }
             match received {
                 Ok(first) => {
-                    // A worker on the same core queues what it has read: one sync for more writes. A single one does not wait.
+                    // Lets a worker on the same core queue what it has read, so that more writes share one sync. A single write does not wait.
                     if self.state.waiting() > 1 {
                         std::thread::yield_now();
                     }

@@ -39,7 +39,7 @@ impl WriteHealth {
         failing.take_if(|failing| of_creations || !failing.needs_creation);
     }
 
-    /// Records a write to another table, by others than the writer.
+    /// Records a successful write that the writer did not make, to another table.
     pub(crate) fn other_write_succeeded(&self) {
         self.end_after(QUIET_TIME);
     }

@@ -44,7 +44,8 @@ fn start_from(postgres: &Postgres, folder: &Path, from: &str, to: &str) -> Child
     child
 }
 
-/// A target in which each animal takes five milliseconds: the server has rows for seconds when the command ends.
+/// A target in which each animal takes five milliseconds: when the command ends, the server still has rows to insert
+/// for some seconds.
 fn slow_database(postgres: &Postgres, folder: &Path) -> String {
     let url = postgres.create_database("slow");
     command(folder, &url, "migrate");

@@ -109,7 +109,7 @@ fn a_target_that_has_data_the_source_itself_and_what_is_not_a_database_are_rejec
         assert!(!line.contains("--database"), "{from} {to}: {line}");
     }
     assert_eq!(dump_server(&postgres, "used"), before);
-    // Nothing was made of a source that could not be read.
+    // No target was created for a source that could not be read.
     assert!(!folder.path().join("new.db").exists());
     let secret = ["--database-password-file", "text.db"];
     let line = copy(folder.path(), FROM, "sqlite:new.db", &secret).fails_with(2);

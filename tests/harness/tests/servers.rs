@@ -1,4 +1,4 @@
-//! `with-servers`. Cargo compiles it for this test, and so with the features of all others.
+//! Tests `with-servers`. Because it has a test, Cargo compiles it together with all other tests, with the same features.
 
 use std::process::Command;
 

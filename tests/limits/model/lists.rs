@@ -8,7 +8,7 @@ use super::{DAY, HOUR, MINUTE};
 /// One key, as lists of moments in milliseconds.
 #[derive(Default)]
 pub(super) struct Model {
-    /// Admitted, and rejected by a window, each with the moment that counts for the minute.
+    /// Admitted, with the moment that counts for the minute.
     minute: Period,
     /// Admitted, with the moment that counts for the day.
     day: Period,

@@ -44,8 +44,8 @@ impl Span {
 const ACCEPTED: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
 
-/// A listener that accepts no connection: the kernel takes them, and nothing responds.
-pub(crate) fn free_port() -> TcpListener {
+/// A listener on a free port. Until something accepts its connections, the kernel takes them and nothing responds.
+pub(crate) fn listen() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").expect("a port")
 }
 
@@ -62,7 +62,7 @@ impl Collector {
 
     /// One that returns these bytes.
     pub(crate) fn responding(response: &[u8]) -> Self {
-        Self::with(free_port(), response, None)
+        Self::with(listen(), response, None)
     }
 
     /// One that accepts the connections of this listener.
@@ -81,7 +81,7 @@ impl Collector {
             .with_no_client_auth()
             .with_single_cert(chain, key)
             .expect("a pair");
-        Self::with(free_port(), ACCEPTED, Some(Arc::new(config)))
+        Self::with(listen(), ACCEPTED, Some(Arc::new(config)))
     }
 
     fn with(listener: TcpListener, response: &[u8], tls: Option<Arc<ServerConfig>>) -> Self {

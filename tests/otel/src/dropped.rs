@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use prost::Message;
 use tempfile::TempDir;
 
-use crate::collector::{Collector, free_port};
+use crate::collector::{Collector, listen};
 use crate::{Deployment, deploy_to, nowhere, parent, serve};
 
 #[test]
@@ -81,7 +81,7 @@ fn spans_that_wait_at_the_end_of_a_shutdown_are_counted_as_dropped() {
 
 #[test]
 fn when_exports_succeed_again_the_log_has_all_counts() {
-    let stalled = free_port();
+    let stalled = listen();
     let url = format!("http://{}", stalled.local_addr().expect("an address"));
     let vars = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &*url),

@@ -78,7 +78,8 @@ fn a_read_has_a_span_of_the_store_under_the_span_that_its_traceparent_names() {
             .all(|span| span.state.is_empty())
     );
 
-    // The same again is in the cache, and a head that is large is reduced before its body arrives.
+    // The same animal again comes from the cache, so the store has no span. The trace continues although a large head is reduced before
+    // its body arrives.
     let (trace, span, header) = parent(10, "01");
     let again = client
         .request("GET", "/v1/pets/1")
