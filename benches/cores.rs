@@ -155,7 +155,7 @@ impl<'a> Worker<'a> {
         let key = access.directory.find(&self.hash).expect("a key");
         let meter = access.directory.meter(&key);
         slice(async || {
-            let decision = limiter.decide(key.identity(), meter, key.limits, NOW).await;
+            let decision = limiter.decide(key.identity, meter, key.limits, NOW).await;
             assert_eq!(decision.admission, Admission::Admitted);
         });
     }
@@ -183,7 +183,7 @@ impl<'a> Worker<'a> {
                 panic!("{authentication:?}");
             };
             let meter = access.directory.meter(&key);
-            let decision = limiter.decide(key.identity(), meter, key.limits, NOW).await;
+            let decision = limiter.decide(key.identity, meter, key.limits, NOW).await;
             assert_eq!(decision.admission, Admission::Admitted);
             let page = store.page(PetQuery::default()).await;
             assert!(black_box(page).expect("a page").next.is_some());

@@ -112,7 +112,7 @@ impl Access {
             }
             match known {
                 Some(key) if key.is_valid(now) => return Ok(Authentication::Key(key)),
-                Some(key) if key.is_revoked() => self.log_revoked(key.id, address),
+                Some(key) if key.is_revoked() => self.log_revoked(key.identity.id, address),
                 _ => {}
             }
         }

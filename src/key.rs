@@ -21,7 +21,7 @@ impl fmt::Display for KeyId {
 }
 
 /// A key among all that have ever had its ID: when a database has lost changes, it issues the IDs of lost keys again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyIdentity {
     pub id: KeyId,
     pub created_at: Timestamp,

@@ -15,8 +15,7 @@ use crate::store::KeyRecord;
 /// What one secret of a key grants: the key and its limits, until when, and the meter that all secrets of the key share.
 #[derive(Clone, Copy, Debug)]
 pub struct SecretGrant {
-    pub id: KeyId,
-    created_at: Timestamp,
+    pub identity: KeyIdentity,
     pub limits: Limits,
     meter: MeterIndex,
     /// When this secret stops being valid: by expiry, revocation, or the end of a grace period.
@@ -33,14 +32,6 @@ impl SecretGrant {
     /// Whether it is neither expired nor revoked.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         now < self.valid_until
-    }
-
-    /// Returns what distinguishes its key from lost ones with the same ID.
-    pub fn identity(&self) -> KeyIdentity {
-        KeyIdentity {
-            id: self.id,
-            created_at: self.created_at,
-        }
     }
 
     pub(super) fn is_revoked(&self) -> bool {
@@ -137,8 +128,7 @@ impl Directory {
         let secrets = self.secrets.pin();
         for (hash, ends) in std::iter::once((record.hash, key_ends)).chain(old) {
             let key = SecretGrant {
-                id: record.id,
-                created_at: record.created_at,
+                identity: record.identity(),
                 limits: record.plan.limits(),
                 meter,
                 valid_until: ends.unwrap_or(NO_END),

@@ -244,7 +244,7 @@ impl Pipeline {
                     authority,
                 };
                 let api = &self.shared.api;
-                api.perform(call, head, destination, body, key.id, now)
+                api.perform(call, head, destination, body, key.identity.id, now)
                     .await
             }
             Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::pace;
 use crate::access::{Directory, SecretGrant};
 use crate::clock::Timestamp;
-use crate::key::KeyId;
+use crate::key::KeyIdentity;
 use crate::limit::BanChange;
 use crate::mutex::lock;
 use crate::store::{self, Store, UsageBatch, UsageRecorder};
@@ -16,7 +16,7 @@ const MAX_BATCH_KEYS: usize = 500;
 pub(super) struct WriteBehind {
     /// Keys that have been used since their usage was last stored, by worker.
     used: Box<[UsedKeys]>,
-    bans: Mutex<Vec<(KeyId, BanChange)>>,
+    bans: Mutex<Vec<(KeyIdentity, BanChange)>>,
     /// Held while usage is flushed: batches are sent one after the other.
     outbox: tokio::sync::Mutex<Outbox>,
 }
@@ -44,7 +44,7 @@ impl WriteBehind {
         lock(&self.used[worker].0).push(*key);
     }
 
-    pub(super) fn record_ban(&self, key: KeyId, ban: BanChange) {
+    pub(super) fn record_ban(&self, key: KeyIdentity, ban: BanChange) {
         lock(&self.bans).push((key, ban));
     }
 
@@ -81,12 +81,12 @@ impl WriteBehind {
         outbox.send(store).await?;
         let mut taken = TakenEntries::all(self.used.iter().map(|UsedKeys(list)| list));
         // By ID, so that the rows of a batch are adjacent in the store, and it touches few pages. The highest IDs are sent first.
-        taken.list.sort_unstable_by_key(|key| key.id);
+        taken.list.sort_unstable_by_key(|key| key.identity);
         pace::in_chunks(async || {
             let rest = taken.list.len().saturating_sub(MAX_BATCH_KEYS);
             let usage = taken.list.drain(rest..).flat_map(|key| {
                 let usage = directory.meter(&key).take_unstored();
-                usage.into_iter().map(move |on| (key.id, on))
+                usage.into_iter().map(move |on| (key.identity, on))
             });
             outbox.fill(usage, now);
             outbox.send(store).await?;
@@ -106,7 +106,7 @@ struct Outbox {
 impl Outbox {
     fn fill(
         &mut self,
-        usage: impl IntoIterator<Item = (KeyId, crate::limit::DayUsage)>,
+        usage: impl IntoIterator<Item = (KeyIdentity, crate::limit::DayUsage)>,
         now: Timestamp,
     ) {
         let batch = self.recorder.batch(usage, now);

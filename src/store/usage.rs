@@ -14,7 +14,7 @@ const AFTER_ALL_DAYS: &str = "9999-99-99";
 
 impl Store {
     /// Adds a batch to the usage by day. MUST add all of it or nothing, and MUST add it once, however often it is sent,
-    /// within [`UsageBatch::RETENTION`].
+    /// within [`UsageBatch::RETENTION`]. MUST NOT add the usage of a key that the database has lost: its ID may be that of another key.
     pub async fn record_usage(&self, batch: &Arc<UsageBatch>) -> Result<()> {
         dispatch!(self.record_usage(batch))
     }

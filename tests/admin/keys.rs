@@ -201,6 +201,7 @@ fn the_list_is_searched_sorted_and_read_in_pages() {
 #[test]
 fn the_usage_of_a_key_is_that_of_the_last_90_days_and_in_the_list_that_of_the_last_30() {
     let (app, operator, _) = start();
+    let key = app.stored_key(KeyId(1)).identity();
     let on_day = |age: u64| {
         let last = START.minus(Duration::from_hours(24 * age));
         let usage = DayUsage {
@@ -209,7 +210,7 @@ fn the_usage_of_a_key_is_that_of_the_last_90_days_and_in_the_list_that_of_the_la
             rejected: 7,
             last,
         };
-        (KeyId(1), usage)
+        (key, usage)
     };
     let mut recorder = UsageRecorder::new().expect("randomness");
     let batch = Arc::new(recorder.batch((0..100).map(on_day), START));

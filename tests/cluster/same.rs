@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use animal_store::clock::Timestamp;
-use animal_store::key::{KeyId, Secret};
+use animal_store::key::{KeyId, KeyIdentity, Secret};
 use animal_store::limit::{Ban, DayUsage};
 use animal_store::order::OrderId;
 use animal_store::page::{Cursor, OrderQuery, PageSize, PetQuery};
@@ -224,7 +224,8 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
                 started_at: now,
                 until,
             };
-            store.record_ban(KeyId(id), ban).await.expect(FAILED);
+            let key = identity(store, id).await;
+            store.record_ban(key, ban).await.expect(FAILED);
             shown(store.key(KeyId(id)).await.expect(FAILED))
         }
         Operation::Unban(id) => changed(store, id, KeyChange::Unban(now)).await,
@@ -236,7 +237,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
                 last: now,
             };
             let mut recorder = UsageRecorder::new().expect("randomness");
-            let batch = Arc::new(recorder.batch([(KeyId(key), on)], now));
+            let batch = Arc::new(recorder.batch([(identity(store, key).await, on)], now));
             // The second time adds nothing.
             for _ in 0..2 {
                 store.record_usage(&batch).await.expect(FAILED);
@@ -259,6 +260,18 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
         }
         Operation::Wait(_) => String::new(),
     }
+}
+
+/// The identity of a key, which may be missing.
+async fn identity(store: &Store, id: i64) -> KeyIdentity {
+    let key = store.key(KeyId(id)).await.expect("a store that works");
+    key.map_or(
+        KeyIdentity {
+            id: KeyId(id),
+            created_at: START,
+        },
+        |key| key.identity(),
+    )
 }
 
 /// Changes a key, and shows it before and after.

@@ -27,8 +27,7 @@ fn get_banned(client: &Client) -> Response {
 /// Waits until a ban is stored, which happens in the background.
 fn is_stored(app: &App, id: KeyId) {
     eventually(secs(5), "the ban is stored", || {
-        let record = app.block_on(app.store().key(id)).expect("a store");
-        record.is_some_and(|record| record.ban.is_some())
+        app.stored_key(id).ban.is_some()
     });
 }
 
@@ -246,8 +245,7 @@ fn a_ban_from_a_clock_that_jumped_ahead_lasts_its_length_from_the_correction_on(
     remaining(&keys, 300);
     // The corrections are stored, and the server has read them: until then it may read the old date once more.
     eventually(secs(5), "the corrections are stored", || {
-        let stored = |id| app.block_on(app.store().key(id)).expect("a store");
-        let started_at = |id| stored(id).and_then(|key| Some(key.ban?.started_at));
+        let started_at = |id| Some(app.stored_key(id).ban?.started_at);
         keys.iter().all(|(id, _)| started_at(*id) == Some(START))
     });
     std::thread::sleep(propagation_time());
@@ -296,8 +294,7 @@ fn an_unban_from_a_clock_that_ran_ahead_does_not_hide_the_next_ban() {
     response.is_error(429, "key_banned");
     app.restart();
     banned(&reconnect(&app, &key));
-    let record = app.block_on(app.store().key(id)).expect("a store");
-    assert!(record.expect("a key").ban.is_some());
+    assert!(app.stored_key(id).ban.is_some());
 }
 
 #[test]
@@ -325,6 +322,5 @@ fn a_ban_that_could_not_be_stored_immediately_is_stored_later_and_outlives_a_res
     app.restart();
     banned(&reconnect(&app, &key));
     // Redis, if it is used, would have it anyway.
-    let record = app.block_on(app.store().key(id)).expect("a store");
-    assert!(record.expect("a key").ban.is_some());
+    assert!(app.stored_key(id).ban.is_some());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use animal_store::key::KeyId;
+use animal_store::key::{KeyId, KeyIdentity};
 use animal_store::limit::{Ban, DayUsage};
 use animal_store::store::UsageRecorder;
 use futures_util::TryStreamExt;
@@ -124,10 +124,7 @@ fn usage_reaches_the_store_every_second_while_the_server_runs() {
 fn last_use_is_the_time_of_the_last_request() {
     let (mut app, ..) = App::start();
     let (id, key) = app.issue(enterprise(3, 100), None);
-    let last_used = |app: &App| {
-        let record = app.block_on(app.store().key(id)).unwrap();
-        record.unwrap().last_used_at
-    };
+    let last_used = |app: &App| app.stored_key(id).last_used_at;
     assert_eq!(last_used(&app), None);
     served(&key, 1);
     app.clock.advance(secs(5));
@@ -143,8 +140,7 @@ fn a_key_cannot_be_deleted_by_hand() {
     let deleted = app.sql_client().change("DELETE FROM api_keys");
     let error = deleted.expect_err("a rejection");
     assert!(error.contains("keys revoke"), "{error}");
-    let key = app.block_on(app.store().key(id)).expect("a store");
-    assert!(key.is_some());
+    app.stored_key(id);
 }
 
 #[test]
@@ -163,8 +159,7 @@ fn a_key_cannot_get_invalid_limits_by_hand() {
         let error = other.change(sql).expect_err(sql).to_lowercase();
         assert!(error.contains("check constraint"), "{sql}: {error}");
     }
-    let key = app.block_on(app.store().key(id)).expect("a store");
-    assert_eq!(key.expect("a key").plan, plan);
+    assert_eq!(app.stored_key(id).plan, plan);
 }
 
 #[test]
@@ -176,11 +171,11 @@ fn a_ban_that_is_reported_late_does_not_replace_a_later_one() {
         until: START.plus(secs(after + 60)),
     };
     for ban_change in [ban(0), ban(9), ban(5)] {
-        app.block_on(app.store().record_ban(id, ban_change))
+        let identity = app.stored_key(id).identity();
+        app.block_on(app.store().record_ban(identity, ban_change))
             .unwrap();
     }
-    let record = app.block_on(app.store().key(id)).unwrap().unwrap();
-    assert_eq!(record.ban, Some(ban(9)));
+    assert_eq!(app.stored_key(id).ban, Some(ban(9)));
 }
 
 #[test]
@@ -194,12 +189,13 @@ fn a_batch_of_usage_is_added_once_however_often_and_concurrently_it_is_sent() {
         last: START,
     };
     let mut recorder = UsageRecorder::new().expect("randomness");
-    let first = Arc::new(recorder.batch([(id, on)], START));
-    let second = Arc::new(recorder.batch([(id, on)], START));
+    let key = app.stored_key(id).identity();
+    let first = Arc::new(recorder.batch([(key, on)], START));
+    let second = Arc::new(recorder.batch([(key, on)], START));
     let others = Arc::new(
         UsageRecorder::new()
             .expect("randomness")
-            .batch([(id, on)], START),
+            .batch([(key, on)], START),
     );
     let expected = [(&first, 1), (&first, 1), (&others, 2), (&second, 3)];
     for (batch, times) in expected.into_iter().chain([(&first, 3), (&second, 3)]) {
@@ -210,6 +206,35 @@ fn a_batch_of_usage_is_added_once_however_often_and_concurrently_it_is_sent() {
         }
         assert_eq!(usage(&app, id), [day("2026-11-16", 3 * times, times)]);
     }
+}
+
+#[test]
+fn usage_and_bans_of_a_lost_key_are_not_stored_for_another_key_that_has_its_id() {
+    let (app, ..) = App::start();
+    let (id, _) = app.issue(enterprise(9, 9), None);
+    let key = app.stored_key(id).identity();
+    let lost = KeyIdentity {
+        created_at: key.created_at.minus(secs(1)),
+        ..key
+    };
+    let on = |last| DayUsage {
+        day: START.day(),
+        requests: 3,
+        rejected: 1,
+        last,
+    };
+    let ban = Ban {
+        started_at: START,
+        until: START.plus(secs(60)),
+    };
+    let usage_of_both = [(lost, on(START.plus(secs(5)))), (key, on(START))];
+    let mut recorder = UsageRecorder::new().expect("randomness");
+    let batch = Arc::new(recorder.batch(usage_of_both, START));
+    app.block_on(app.store().record_ban(lost, ban)).unwrap();
+    app.block_on(app.store().record_usage(&batch)).unwrap();
+    let stored = app.stored_key(id);
+    assert_eq!((stored.ban, stored.last_used_at), (None, Some(START)));
+    assert_eq!(usage(&app, id), [day("2026-11-16", 3, 1)]);
 }
 
 #[test]
@@ -238,7 +263,8 @@ fn usage_by_day_is_kept_for_the_time_of_keep_usage() {
     let keys: Vec<KeyId> = (0..12)
         .map(|_| app.issue(enterprise(9, 9), None).0)
         .collect();
-    let days = |key: KeyId| {
+    let days = |id: KeyId| {
+        let key = app.stored_key(id).identity();
         (0..=100).map(move |age| {
             let last = START.minus(secs(age * DAY));
             let on = DayUsage {

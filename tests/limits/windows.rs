@@ -42,7 +42,7 @@ fn free_has_1000_pro_10000_and_business_100000_requests_a_day() {
         };
         let batch = UsageRecorder::new()
             .unwrap()
-            .batch([(id, all_but_one)], now);
+            .batch([(app.stored_key(id).identity(), all_but_one)], now);
         app.block_on(app.store().record_usage(&batch.into()))
             .unwrap();
         (key, i64::from(limit))

@@ -8,7 +8,7 @@ use super::{Pipeline, Request};
 use crate::access::{Authentication, Credentials, SecretGrant};
 use crate::api::ApiError;
 use crate::clock::Timestamp;
-use crate::key::KeyId;
+use crate::key::KeyIdentity;
 use crate::limit::{Admission, BanChange};
 use crate::metrics::RejectedBy;
 
@@ -27,7 +27,7 @@ impl Pipeline {
             .await?
         {
             Authentication::Key(key) => {
-                state.key.set(Some(key.id));
+                state.key.set(Some(key.identity.id));
                 Ok(key)
             }
             Authentication::Failed(quota) => {
@@ -61,7 +61,7 @@ impl Pipeline {
             ..
         } = &*self.shared;
         let meter = access.directory.meter(key);
-        let decided = self.limiter.decide(key.identity(), meter, key.limits, now);
+        let decided = self.limiter.decide(key.identity, meter, key.limits, now);
         let decision = decided.await;
         let now = decision.now;
         state.quota.set(Some(decision.quota));
@@ -69,7 +69,7 @@ impl Pipeline {
             write_behind.record_usage(self.worker, key);
         }
         if let Some(ban) = decision.unstored_ban {
-            self.store_ban(key.id, ban);
+            self.store_ban(key.identity, ban);
         }
         match decision.admission {
             Admission::Admitted => Ok(()),
@@ -84,8 +84,8 @@ impl Pipeline {
                 self.metrics.count_rejection(RejectedBy::Ban);
                 if let Some(ban) = new {
                     self.metrics.bans.add(1);
-                    tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
-                    self.store_ban(key.id, ban.into());
+                    tracing::warn!(key = key.identity.id.0, until = %ban.until, "key banned");
+                    self.store_ban(key.identity, ban.into());
                 }
                 Err(ApiError::KeyBanned {
                     retry_after: until.seconds_from(now),
@@ -95,7 +95,7 @@ impl Pipeline {
     }
 
     /// Stores a ban immediately, so that it survives a crash. If this fails, the next flush retries it.
-    fn store_ban(&self, key: KeyId, ban: BanChange) {
+    fn store_ban(&self, key: KeyIdentity, ban: BanChange) {
         let shared = Arc::clone(&self.shared);
         shared.write_behind.record_ban(key, ban);
         tokio::task::spawn_local(async move {

@@ -1,7 +1,7 @@
 //! A key as a store keeps it, and how it changes.
 
 use crate::clock::Timestamp;
-use crate::key::{KeyHash, KeyId};
+use crate::key::{KeyHash, KeyId, KeyIdentity};
 use crate::limit::Ban;
 use crate::plan::Plan;
 
@@ -40,6 +40,13 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
+    pub fn identity(&self) -> KeyIdentity {
+        KeyIdentity {
+            id: self.id,
+            created_at: self.created_at,
+        }
+    }
+
     /// Returns the end of its ban, while it is banned.
     pub(crate) fn banned_until(&self, now: Timestamp) -> Option<Timestamp> {
         let ban = self.ban.filter(|ban| ban.is_active(now));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::{Day, Timestamp};
-use crate::key::KeyId;
+use crate::key::{KeyId, KeyIdentity};
 use crate::limit::DayUsage;
 
 /// Numbers the batches of one process. They are sent one after the other, so the store keeps only the number of the last one.
@@ -29,7 +29,7 @@ impl UsageRecorder {
     /// The next batch. The previous one MUST have been stored, or must not be sent again.
     pub fn batch(
         &mut self,
-        usage: impl IntoIterator<Item = (KeyId, DayUsage)>,
+        usage: impl IntoIterator<Item = (KeyIdentity, DayUsage)>,
         now: Timestamp,
     ) -> UsageBatch {
         self.last += 1;
@@ -51,7 +51,7 @@ pub struct UsageBatch {
     pub made_at: Timestamp,
     /// One entry for each day and key, in this order on every node: transactions that add to the same keys wait for
     /// each other instead of deadlocking.
-    pub usage: Vec<(KeyId, DayUsage)>,
+    pub usage: Vec<(KeyIdentity, DayUsage)>,
 }
 
 impl UsageBatch {
@@ -65,8 +65,10 @@ impl UsageBatch {
     }
 }
 
-fn summed(usage: impl IntoIterator<Item = (KeyId, DayUsage)>) -> Vec<(KeyId, DayUsage)> {
-    let mut sums: BTreeMap<(Day, KeyId), DayUsage> = BTreeMap::new();
+fn summed(
+    usage: impl IntoIterator<Item = (KeyIdentity, DayUsage)>,
+) -> Vec<(KeyIdentity, DayUsage)> {
+    let mut sums: BTreeMap<(Day, KeyIdentity), DayUsage> = BTreeMap::new();
     for (key, on) in usage {
         sums.entry((on.day, key))
             .and_modify(|sum| {
@@ -108,17 +110,21 @@ mod tests {
     #[test]
     fn a_batch_has_one_entry_for_each_day_and_key_in_one_order() {
         let mut recorder = UsageRecorder::new().unwrap();
+        let key = |id| KeyIdentity {
+            id: KeyId(id),
+            created_at: Timestamp::default(),
+        };
         let usage = [
-            (KeyId(2), on(1, 5)),
-            (KeyId(1), on(2, 1)),
-            (KeyId(2), on(1, u32::MAX)),
-            (KeyId(1), on(1, 7)),
+            (key(2), on(1, 5)),
+            (key(1), on(2, 1)),
+            (key(2), on(1, u32::MAX)),
+            (key(1), on(1, 7)),
         ];
         let batch = recorder.batch(usage, Timestamp::default());
         let seen: Vec<_> = batch
             .usage
             .iter()
-            .map(|(key, on)| (on.day.number(), key.0, on.requests, on.rejected))
+            .map(|(key, on)| (on.day.number(), key.id.0, on.requests, on.rejected))
             .collect();
         let expected = [(1, 1, 7, 1), (1, 2, u32::MAX, 2), (2, 1, 1, 1)];
         assert_eq!(seen, expected);

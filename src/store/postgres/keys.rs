@@ -10,7 +10,7 @@ use super::engine::{Postgres, read_many};
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
 use crate::clock::Timestamp;
-use crate::key::{KeyHash, KeyId, Secret};
+use crate::key::{KeyHash, KeyId, KeyIdentity, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
     CHUNK_ROWS, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
@@ -19,7 +19,7 @@ use crate::store::contract::{
 use crate::store::row::{KEY_COLUMNS, SqlRow, plan_columns, read_key};
 
 const UPDATE_BAN: &str = "UPDATE api_keys SET banned_at = $3, banned_until = $4, revision = $2 \
-     WHERE id = $1 AND (banned_at = $5::int8 OR ( \
+     WHERE id = $1 AND created_at = $6 AND (banned_at = $5::int8 OR ( \
          (unbanned_at IS NULL OR unbanned_at < $3 OR unbanned_at > $4) AND (banned_at IS NULL OR banned_at < $3)))";
 
 static KEY_BY_HASH: LazyLock<String> = LazyLock::new(|| {
@@ -126,13 +126,15 @@ impl Postgres {
         .await
     }
 
-    pub(crate) async fn record_ban(&self, id: KeyId, change: BanChange) -> Result<()> {
+    pub(crate) async fn record_ban(&self, key: KeyIdentity, change: BanChange) -> Result<()> {
         let BanChange { ban, replaces } = change;
         self.transact(REQUEST_TIMEOUT, async |transaction| {
             let revision = raise_revision(transaction, "api_keys").await?;
             let (started_at, until) = (ban.started_at.as_millis(), ban.until.as_millis());
             let replaced = replaces.map(Timestamp::as_millis);
-            let values: [SqlValue<'_>; 5] = [&id.0, &revision, &started_at, &until, &replaced];
+            let (id, created_at) = (key.id.0, key.created_at.as_millis());
+            let values: [SqlValue<'_>; 6] =
+                [&id, &revision, &started_at, &until, &replaced, &created_at];
             transaction.execute_cached(UPDATE_BAN, &values).await?;
             Ok(())
         })

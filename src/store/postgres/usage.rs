@@ -21,13 +21,16 @@ const RECORD_BATCH: &str = "INSERT INTO use_batches (recorder, number, made_at) 
      WHERE use_batches.number < excluded.number";
 
 const ADD_USAGE: &str = "INSERT INTO usage_by_day (day, api_key_id, requests, refused)
-     SELECT * FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[])
+     SELECT day, id, requests, refused
+     FROM unnest($1::text[], $2::int8[], $3::int8[], $4::int8[], $5::int8[]) AS one (day, id, created_at, requests, refused)
+     JOIN api_keys USING (id, created_at) ORDER BY day, id
      ON CONFLICT (day, api_key_id) DO UPDATE
      SET requests = usage_by_day.requests + excluded.requests, refused = usage_by_day.refused + excluded.refused";
 
 const SET_LAST_USED: &str = "UPDATE api_keys SET last_used_at = greatest(coalesce(last_used_at, 0), used.last)
-     FROM (SELECT id, max(last) AS last FROM unnest($1::int8[], $2::int8[]) AS one (id, last) GROUP BY id) AS used
-     WHERE api_keys.id = used.id";
+     FROM (SELECT id, created_at, max(last) AS last FROM unnest($1::int8[], $2::int8[], $3::int8[]) AS one (id, created_at, last)
+         GROUP BY id, created_at) AS used
+     WHERE api_keys.id = used.id AND api_keys.created_at = used.created_at";
 
 pub(super) const STATEMENTS: [&str; 3] = [RECORD_BATCH, ADD_USAGE, SET_LAST_USED];
 
@@ -99,12 +102,14 @@ async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> 
     let column =
         |of: fn(&DayUsage) -> i64| -> Vec<i64> { usage.iter().map(|(_, on)| of(on)).collect() };
     let days: Vec<String> = usage.iter().map(|(_, on)| on.day.to_string()).collect();
-    let keys: Vec<i64> = usage.iter().map(|(key, _)| key.0).collect();
+    let keys: Vec<i64> = usage.iter().map(|(key, _)| key.id.0).collect();
+    let created = usage.iter().map(|(key, _)| key.created_at.as_millis());
+    let created: Vec<i64> = created.collect();
     let requests = column(|on| on.requests.into());
     let rejected = column(|on| on.rejected.into());
     let last = column(|on| on.last.as_millis());
-    let counted: [SqlValue<'_>; 4] = [&days, &keys, &requests, &rejected];
-    let touched: [SqlValue<'_>; 2] = [&keys, &last];
+    let counted: [SqlValue<'_>; 5] = [&days, &keys, &created, &requests, &rejected];
+    let touched: [SqlValue<'_>; 3] = [&keys, &created, &last];
     // Sent together, for one round trip.
     let (counted, touched) = tokio::join!(
         biased;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Params, params, params_from_iter};
 
 use super::Sqlite;
 use crate::clock::Timestamp;
-use crate::key::{KeyHash, KeyId, Secret};
+use crate::key::{KeyHash, KeyId, KeyIdentity, Secret};
 use crate::limit::BanChange;
 use crate::store::contract::{
     CHUNK_ROWS, ChangedKey, KeyChange, KeyChangeResult, KeyList, KeyListQuery, KeyRecord, NewKey,
@@ -122,18 +122,19 @@ impl Sqlite {
         .await
     }
 
-    pub(crate) async fn record_ban(&self, id: KeyId, change: BanChange) -> Result<()> {
+    pub(crate) async fn record_ban(&self, key: KeyIdentity, change: BanChange) -> Result<()> {
         let BanChange { ban, replaces } = change;
         self.write(move |connection| {
             connection.execute(
-                "UPDATE api_keys SET banned_at = ?2, banned_until = ?3 WHERE id = ?1 AND (banned_at = ?4 OR (
+                "UPDATE api_keys SET banned_at = ?2, banned_until = ?3 WHERE id = ?1 AND created_at = ?5 AND (banned_at = ?4 OR (
                      (unbanned_at IS NULL OR unbanned_at < ?2 OR unbanned_at > ?3) AND
                      (banned_at IS NULL OR banned_at < ?2)))",
                 params![
-                    id.0,
+                    key.id.0,
                     ban.started_at.as_millis(),
                     ban.until.as_millis(),
-                    replaces.map(Timestamp::as_millis)
+                    replaces.map(Timestamp::as_millis),
+                    key.created_at.as_millis()
                 ],
             )?;
             Ok(())

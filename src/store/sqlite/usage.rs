@@ -74,11 +74,13 @@ fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
          SET requests = requests + excluded.requests, refused = refused + excluded.refused",
     )?;
     let mut touch = connection.prepare_cached(
-        "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?2) WHERE id = ?1",
+        "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?3) WHERE id = ?1 AND created_at = ?2",
     )?;
     for (key, on) in &batch.usage {
-        count.execute(params![on.day.to_string(), key.0, on.requests, on.rejected])?;
-        touch.execute(params![key.0, on.last.as_millis()])?;
+        let (id, created_at) = (key.id.0, key.created_at.as_millis());
+        if touch.execute([id, created_at, on.last.as_millis()])? > 0 {
+            count.execute(params![on.day.to_string(), id, on.requests, on.rejected])?;
+        }
     }
     Ok(())
 }

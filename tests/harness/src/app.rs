@@ -15,7 +15,7 @@ use animal_store::limit::{BanPolicy, RedisUrl};
 use animal_store::log::{LogFormat, LogLevel, Sink};
 use animal_store::plan::{Limits, Plan};
 use animal_store::server::{Running, Server};
-use animal_store::store::{Database, Mode, NewKey, Store};
+use animal_store::store::{Database, KeyRecord, Mode, NewKey, Store};
 use animal_store::systemd::ServiceManager;
 use tempfile::TempDir;
 
@@ -200,6 +200,12 @@ impl App {
             .block_on(self.store().add_key(key, &secret))
             .expect("a key");
         (record.id, self.client(Some(secret.reveal().to_owned())))
+    }
+
+    /// A key as the store of the server has it.
+    pub fn stored_key(&self, id: KeyId) -> KeyRecord {
+        let key = self.block_on(self.store().key(id)).expect("a store");
+        key.expect("a key")
     }
 
     /// The database of the server, opened a second time, as the command line opens it.

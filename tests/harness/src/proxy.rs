@@ -104,7 +104,10 @@ impl Proxy {
     /// Cuts a connection whose client sends these bytes, in one chunk or in several: the server gets them and has a
     /// moment to process them, the client gets no response. It does so this many times.
     pub fn cut_when_client_sends(&self, pattern: &[u8], times: usize) {
-        assert!(!pattern.is_empty(), "an empty pattern would match every client");
+        assert!(
+            !pattern.is_empty(),
+            "an empty pattern would match every client"
+        );
         let pattern = pattern.to_vec();
         self.shared.state().cut_when = Some(Trigger { pattern, times });
     }
