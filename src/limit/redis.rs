@@ -104,15 +104,18 @@ impl RedisLimiter {
         };
         if let Some(connection) = connection {
             let span = QuerySpan::start(System::Redis, "EVALSHA", "");
+            let timer = self.timers.start();
             let decided = self.request(connection, key, meter, limits).await;
             span.end(decided.as_ref().err().map(|_| "unavailable"));
             match decided {
                 Ok(decided) if self.health.is_healthy() => return meter.adopt(limits, &decided),
                 // Another worker has lost Redis meanwhile, and may have counted already.
                 Ok(_) => {}
+                // Requests for keys on other nodes of a Redis Cluster fail too, because the connection is closed: they are not the cause.
                 Err(error) => {
-                    self.last_failed_key.store(key.id.0, Ordering::Relaxed);
-                    self.open_breaker(&error.to_string());
+                    if self.open_breaker(&error.to_string()) || timer.has_expired() {
+                        self.last_failed_key.store(key.id.0, Ordering::Relaxed);
+                    }
                 }
             }
         }
@@ -127,7 +130,6 @@ impl RedisLimiter {
         meter: &Meter,
         limits: Limits,
     ) -> RedisResult<SharedDecision> {
-        let _timer = self.timers.start();
         let request = DecisionRequest {
             key: key.id,
             created_at: Some(key.created_at),
@@ -143,8 +145,10 @@ impl RedisLimiter {
     }
 
     /// Lets this node decide alone until Redis responds in time again. Requests that still wait for Redis continue immediately.
-    fn open_breaker(&self, cause: &str) {
+    /// Returns whether the connection was open.
+    fn open_breaker(&self, cause: &str) -> bool {
         let connection = lock(&self.connection).take();
+        let was_open = connection.is_some();
         if let Some(connection) = connection {
             connection.close();
         }
@@ -154,6 +158,7 @@ impl RedisLimiter {
                 "Redis is slow or unavailable: this node enforces limits without it"
             );
         }
+        was_open
     }
 
     /// Connects, and checks that Redis decides within this time.

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Proxy, Redis, Stopwatch, eventually};
+use harness::{Client, Proxy, Redis, Stopwatch, eventually};
 
 use crate::{Cluster, NODES, ensure_minute_left};
 
@@ -26,7 +26,10 @@ pub(crate) struct Measured {
 
 /// Sends this many requests to each node in turn, all with this key.
 pub(crate) fn send(cluster: &Cluster, key: &str, times: usize) -> Measured {
-    let nodes = cluster.clients(key);
+    send_to(&cluster.clients(key), times)
+}
+
+fn send_to(nodes: &[Client], times: usize) -> Measured {
     let mut connections: Vec<_> = nodes.iter().map(|node| node.connect()).collect();
     let mut admitted = 0;
     let mut took = Vec::new();
@@ -134,30 +137,45 @@ fn redis_full_and_writable_again() {
 }
 
 #[test]
-fn one_full_node_of_a_redis_cluster_is_one_outage_and_not_many() {
-    let (cluster, [two, _three]) = Cluster::on_redis_cluster();
+fn one_full_or_stalled_node_of_a_redis_cluster_is_one_outage_and_not_many() {
+    let (cluster, [two, three]) = Cluster::on_redis_cluster();
     // Enough that every node of Redis has some.
-    let keys: Vec<_> = (0..12).map(|_| cluster.large_key()).collect();
+    let keys: Vec<_> = (0..12)
+        .map(|_| cluster.clients(&cluster.large_key()))
+        .collect();
+    // All at once: requests for keys on the other nodes are in flight when one fails.
     let send_all = || {
-        for key in &keys {
-            assert_eq!(send(&cluster, key, 5).admitted, 5 * NODES);
-        }
+        std::thread::scope(|scope| {
+            for nodes in &keys {
+                scope.spawn(|| assert_eq!(send_to(nodes, 20).admitted, 20 * NODES));
+            }
+        });
     };
     send_all();
-    assert!(all_report(&cluster, "ready"));
-
-    two.cli(&["CONFIG", "SET", "maxmemory", "1"]);
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(2) {
-        send_all();
+    let full = |bytes| drop(two.cli(&["CONFIG", "SET", "maxmemory", bytes]));
+    let faults: [[&dyn Fn(); 2]; 2] = [
+        [&|| full("1"), &|| full("0")],
+        [&|| three.stall(), &|| three.resume()],
+    ];
+    for (outages, [begin, end]) in (1..).zip(faults) {
+        eventually(RECOVERY_TIME, "ready", || all_report(&cluster, "ready"));
+        begin();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(2) {
+            send_all();
+        }
+        assert!(all_report(&cluster, "degraded"));
+        for node in 0..NODES {
+            let counted = cluster.metric(node, "animal_store_redis_outages_total");
+            assert_eq!(
+                counted,
+                outages.to_string(),
+                "{}",
+                cluster.nodes[node].log()
+            );
+        }
+        end();
     }
-    assert!(all_report(&cluster, "degraded"));
-    for node in 0..NODES {
-        let outages = cluster.metric(node, "animal_store_redis_outages_total");
-        assert_eq!(outages, "1", "{}", cluster.nodes[node].log());
-    }
-    two.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    eventually(RECOVERY_TIME, "ready", || all_report(&cluster, "ready"));
 }
 
 /// Waits until each of these Redis nodes lists all these ports in its reply to CLUSTER SLOTS.

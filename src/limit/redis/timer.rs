@@ -22,6 +22,7 @@ const TICKS_TO_EXPIRY: usize = 22;
 pub(super) struct TimerWheel {
     /// The number of timers by the tick at which they started, in a ring.
     started: [AtomicU32; TICKS_TO_EXPIRY],
+    /// The number of ticks so far.
     now: AtomicUsize,
     /// Whether the wheel is stopped, because there is no timer.
     is_idle: AtomicBool,
@@ -29,22 +30,40 @@ pub(super) struct TimerWheel {
 }
 
 /// The timer of one request. It runs until it is dropped.
-pub(super) struct Timer<'a>(&'a AtomicU32);
+pub(super) struct Timer<'a> {
+    wheel: &'a TimerWheel,
+    started_at: usize,
+}
+
+impl Timer<'_> {
+    pub(super) fn has_expired(&self) -> bool {
+        self.wheel.now.load(Ordering::Relaxed) - self.started_at >= TICKS_TO_EXPIRY
+    }
+}
 
 impl Drop for Timer<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.wheel
+            .started(self.started_at)
+            .fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl TimerWheel {
     pub(super) fn start(&self) -> Timer<'_> {
-        let count = &self.started[self.now.load(Ordering::Relaxed)];
-        count.fetch_add(1, Ordering::Relaxed);
+        let started_at = self.now.load(Ordering::Relaxed);
+        self.started(started_at).fetch_add(1, Ordering::Relaxed);
         if self.is_idle.load(Ordering::Relaxed) {
             self.woken.notify_one();
         }
-        Timer(count)
+        Timer {
+            wheel: self,
+            started_at,
+        }
+    }
+
+    fn started(&self, tick: usize) -> &AtomicU32 {
+        &self.started[tick % TICKS_TO_EXPIRY]
     }
 
     pub(super) async fn expired(&self) {
@@ -68,9 +87,9 @@ impl TimerWheel {
 
     /// Advances by one tick. True if a timer has been running for a whole turn.
     fn tick(&self) -> bool {
-        let now = (self.now.load(Ordering::Relaxed) + 1) % TICKS_TO_EXPIRY;
+        let now = self.now.load(Ordering::Relaxed) + 1;
         self.now.store(now, Ordering::Relaxed);
-        self.started[now].load(Ordering::Relaxed) > 0
+        self.started(now).load(Ordering::Relaxed) > 0
     }
 
     fn is_empty(&self) -> bool {
@@ -95,8 +114,11 @@ mod tests {
         for _ in 1..TICKS_TO_EXPIRY {
             assert!(!wheel.tick());
         }
+        assert!(!timer.has_expired());
         assert!(wheel.tick());
-        drop(timer);
+        let next = wheel.start();
+        assert!(timer.has_expired() && !next.has_expired());
+        drop((timer, next));
         assert!(wheel.is_empty());
     }
 
