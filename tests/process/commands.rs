@@ -257,6 +257,16 @@ fn a_man_page_is_written_for_each_command() {
         let page = std::fs::read_to_string(folder.path().join(name)).expect(name);
         assert!(page.contains(".TH animal-store"), "{page}");
     }
+    let page = fs::read_to_string(folder.path().join("animal-store-serve.1")).expect("a page");
+    let help = run(folder.path(), &[], &["serve", "--help"])
+        .exits(0)
+        .stdout;
+    let words = help.split(|c: char| c != '_' && !c.is_ascii_uppercase());
+    let variables: Vec<_> = words.filter(|word| word.starts_with("ANIMAL_")).collect();
+    assert!(variables.len() > 20, "{help}");
+    for variable in variables {
+        assert!(page.contains(&format!(r"\fB{variable}\fR")), "{variable}");
+    }
     let line = run(folder.path(), &[], &["man", "missing"]).fails_with(1);
     assert!(line.contains("cannot write man pages to missing"), "{line}");
 }
