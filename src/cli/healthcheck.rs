@@ -3,19 +3,25 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use http::Uri;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConnection, StreamOwned};
+use tokio_rustls::rustls::{self, ClientConnection, StreamOwned};
 
 use super::outcome::{Failure, Outcome};
 use crate::api::authority::is_authority;
 use crate::config::{FileOption, options, reachable};
 use crate::tls::{ClientFiles, ClientTls, Verification};
 
+/// Timeout for the whole check.
 const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Timeout for a connection, so that there is time to try a second address.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Exit with 0 if the server is ready.
 #[derive(Debug, clap::Args)]
@@ -54,23 +60,23 @@ impl HealthcheckCommand {
             Some("https") => (true, 443),
             _ => return Err(invalid()),
         };
-        let path = uri
-            .path_and_query()
-            .map_or("/readyz", |path| match path.as_str() {
-                "/" => "/readyz",
-                path => path,
-            });
+        let path = match uri.path() {
+            "/" => "/readyz",
+            path => path,
+        };
+        let query = uri.query().map(|query| format!("?{query}"));
+        let target = format!("{path}{}", query.unwrap_or_default());
         let shown = format!(
-            "http{}://{host_and_port}{path}",
+            "http{}://{host_and_port}{target}",
             if is_https { "s" } else { "" }
         );
         let port = uri.port_u16().unwrap_or(default_port);
-        let status = connect(host, port)
-            .and_then(|stream| match is_https {
-                true => request(encrypted(host, stream)?, host, port, path),
-                false => request(stream, host, port, path),
-            })
-            .with_context(|| format!("cannot check {shown}"))?;
+        let host = host.to_owned();
+        let check = move || match is_https {
+            true => request(encrypted(&host, port)?, &host, port, &target),
+            false => request(connect(&host, port)?, &host, port, &target),
+        };
+        let status = within_timeout(check).with_context(|| format!("cannot check {shown}"))?;
         if status == "200" {
             return Ok(());
         }
@@ -82,39 +88,53 @@ impl HealthcheckCommand {
     }
 }
 
+/// Runs a check on a separate thread: a timeout of the socket would begin again with each byte.
+fn within_timeout(
+    check: impl FnOnce() -> anyhow::Result<String> + Send + 'static,
+) -> anyhow::Result<String> {
+    let (sender, result) = mpsc::channel();
+    thread::Builder::new().spawn(move || sender.send(check()))?;
+    let result = result.recv_timeout(TIMEOUT);
+    result.unwrap_or_else(|_| Err(anyhow!("no response within {} s", TIMEOUT.as_secs())))
+}
+
 fn connect(host: &str, port: u16) -> anyhow::Result<TcpStream> {
     // All of them: localhost may be an IPv6 address first, and the server on the IPv4 one.
     let addresses = (host.trim_matches(['[', ']']), port).to_socket_addrs()?;
-    let mut attempts = addresses.map(|address| TcpStream::connect_timeout(&address, TIMEOUT));
+    let connect = |address| TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
+    let mut attempts = addresses.map(connect);
     let first = attempts.next().context("unknown host")?;
-    let stream = first.or_else(|error| attempts.find_map(Result::ok).ok_or(error))?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    Ok(stream)
+    Ok(first.or_else(|error| attempts.find_map(Result::ok).ok_or(error))?)
 }
 
-/// Encrypts a connection to a server. The certificate is not verified: it has the public name of the server and not its address, it
+/// Connects to a server with TLS. The certificate is not verified: it has the public name of the server and not its address, it
 /// may be self-signed, and an expired one is served as well. The request contains nothing secret, and its result is trusted no more
 /// than that of plain HTTP.
-fn encrypted(
-    host: &str,
-    stream: TcpStream,
-) -> anyhow::Result<StreamOwned<ClientConnection, TcpStream>> {
+fn encrypted(host: &str, port: u16) -> anyhow::Result<StreamOwned<ClientConnection, TcpStream>> {
     let tls = ClientTls::load(&ClientFiles::default(), Verification::None, &[])?;
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())?;
     let connection = ClientConnection::new(tls.config(), name)?;
-    Ok(StreamOwned::new(connection, stream))
+    let mut stream = StreamOwned::new(connection, connect(host, port)?);
+    let handshake = stream.conn.complete_io(&mut stream.sock);
+    let advice = "it does not speak TLS on this port; use http:// if the server has no certificate";
+    handshake.map_err(
+        |error| match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            Some(rustls::Error::InvalidMessage(_)) => anyhow!(advice),
+            _ => error.into(),
+        },
+    )?;
+    Ok(stream)
 }
 
 fn request(
     mut stream: impl Read + Write,
     host: &str,
     port: u16,
-    path: &str,
+    target: &str,
 ) -> anyhow::Result<String> {
     // In one write: each would be a separate TLS record.
     let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n");
+        format!("GET {target} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     // "HTTP/1.1 200" is all that is needed.
     let mut start = [0; 12];

@@ -1,5 +1,6 @@
 //! `animal-store healthcheck`: its exit code.
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ fn healthcheck_exits_with_0_if_a_server_is_ready_with_1_if_not_and_with_2_for_a_
     let urls = [
         format!("http://{api}/readyz"),
         format!("http://{api}"),
+        format!("http://{api}?verbose"),
+        format!("http://{api}/?verbose"),
         format!("http://{admin}/livez"),
     ];
     for url in &urls {
@@ -33,6 +36,9 @@ fn healthcheck_exits_with_0_if_a_server_is_ready_with_1_if_not_and_with_2_for_a_
     run(folder.path(), &[listen], &["healthcheck"]).exits(0);
     let line = check(&[&format!("http://{api}/nothing")]).fails_with(1);
     assert!(line.contains("404"), "{line}");
+    let line = check(&[&format!("https://{api}")]).fails_with(1);
+    let advice = "; use http:// if the server has no certificate";
+    assert!(line.ends_with(advice), "{line}");
     process.kill();
     let line = check(&[&urls[0]]).fails_with(1);
     assert!(line.contains("cannot check"), "{line}");
@@ -49,10 +55,34 @@ fn healthcheck_exits_with_0_if_a_server_is_ready_with_1_if_not_and_with_2_for_a_
 }
 
 #[test]
-fn a_server_that_never_responds_is_not_healthy() {
+fn a_server_that_does_not_respond_in_time_is_not_healthy() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", silent.local_addr().expect("an address"));
-    let began = std::time::Instant::now();
-    run(folder().path(), &[], &["healthcheck", &url]).fails_with(1);
-    assert!(began.elapsed() < Duration::from_secs(6));
+    let slow = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = |listener: &TcpListener| listener.local_addr().expect("an address");
+    let (silent_address, slow_address) = (address(&silent), address(&slow));
+    // Each byte arrives in time, but not all of them.
+    std::thread::spawn(move || {
+        let (mut stream, _) = slow.accept().expect("a connection");
+        for byte in b"HTTP/1.1 200 OK\r\n\r\n" {
+            std::thread::sleep(Duration::from_millis(500));
+            // The check has ended.
+            if stream.write_all(&[*byte]).is_err() {
+                return;
+            }
+        }
+    });
+    for (scheme, address) in [
+        ("http", silent_address),
+        ("https", silent_address),
+        ("http", slow_address),
+    ] {
+        let url = format!("{scheme}://{address}/readyz");
+        let began = std::time::Instant::now();
+        let line = run(folder().path(), &[], &["healthcheck", &url]).fails_with(1);
+        assert_eq!(
+            line,
+            format!("animal-store: cannot check {url}: no response within 3 s")
+        );
+        assert!(began.elapsed() < Duration::from_secs(6));
+    }
 }
