@@ -12,6 +12,7 @@ pub use events::RecentEvents;
 #[cfg(test)]
 pub(crate) use events::recorded;
 pub use format::LogFormat;
+pub(crate) use format::json_error;
 pub use request::{RequestLine, RequestLog};
 pub use sink::Sink;
 /// The least severe level that is written. Requests are written at `INFO`.

@@ -1,19 +1,34 @@
 //! Output of commands as JSON or lines.
 
 use std::io::{self, ErrorKind, Write};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::outcome::{Failure, Outcome};
+use crate::clock::Clock;
+use crate::log;
 
 /// Timeout for standard error, which may be a pipe that nobody reads.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The clock of a server whose log is JSON: an error is then a line of that log, for whoever parses it.
+static JSON_LOG: OnceLock<Clock> = OnceLock::new();
+
+/// Makes errors lines of a log in JSON, from now on.
+pub(super) fn errors_as_json(clock: Clock) {
+    let _ = JSON_LOG.set(clock);
+}
+
 /// Prints an error as one line to standard error.
 pub(super) fn error(message: &str) {
-    let line = format!("animal-store: {}\n", escaped(&message.replace('\n', " ")));
+    let message = escaped(&message.replace('\n', " "));
+    let line = match JSON_LOG.get() {
+        // Not by `tracing`: when a server has failed, nothing writes the log any more.
+        Some(clock) => log::json_error(&message, clock.now()),
+        None => format!("animal-store: {message}\n"),
+    };
     let (printed, done) = mpsc::channel();
     let print = move || {
         let _ = io::stderr().write_all(line.as_bytes());

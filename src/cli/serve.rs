@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::{Config, ServeOptions};
 use crate::key::Secret;
 use crate::keys::{self, KeyName};
-use crate::log::{self, Sink};
+use crate::log::{self, LogFormat, Sink};
 use crate::plan::Plan;
 use crate::server::{Running, Server, Traces};
 use crate::systemd::ServiceManager;
@@ -57,6 +57,9 @@ async fn serve(
         |panic| tracing::error!(%panic, "a thread panicked"),
     ));
     log::init(&sink, config.log, config.log_level, clock.clone());
+    if config.log == LogFormat::Json {
+        print::errors_as_json(clock.clone());
+    }
     traces.start()?;
 
     let starting = async {

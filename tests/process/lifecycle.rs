@@ -1,7 +1,7 @@
 //! From the first request to the shutdown: the log, and how a server stops.
 
 use std::io::ErrorKind;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use harness::{Client, Connection, Process, eventually};
@@ -123,18 +123,70 @@ fn a_server_waits_ten_seconds_for_its_clients_and_then_stops() {
 
 #[test]
 fn a_second_signal_ends_the_drain_immediately() {
+    let reason = "stopped by a second signal (SIGINT) before it had finished";
+    for format in ["text", "json"] {
+        let folder = folder();
+        let key = large_key(folder.path());
+        let args = ["--request-timeout", "60s", "--log", format];
+        let mut process = Process::serve(PROGRAM, folder.path(), &args);
+        let _under_way = begin_request(&process.client(Some(&key)));
+        process.signal("TERM");
+        let mut log = String::new();
+        eventually(Duration::from_secs(2), "it stops", || {
+            log += &process.log();
+            log.contains("shutting down")
+        });
+        process.signal("INT");
+        assert_eq!(process.ends_within(Duration::from_secs(2)), Some(1));
+        let log = process.log();
+        let last = log.lines().last().expect("a line");
+        match format {
+            "text" => assert_eq!(last, format!("animal-store: {reason}")),
+            _ => is_error_in_json(last, reason),
+        }
+    }
+}
+
+/// Panics unless this is a line of a log in JSON: an error with this text.
+#[track_caller]
+fn is_error_in_json(line: &str, text: &str) {
+    let parsed: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+    assert_eq!(parsed["level"], "ERROR", "{line}");
+    let time = parsed["timestamp"].as_str().expect("a time");
+    assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
+    let message = parsed["message"].as_str().expect("a message");
+    assert!(message.contains(text), "{line}");
+}
+
+#[test]
+fn why_a_server_failed_is_a_line_in_the_format_of_the_log() {
     let folder = folder();
-    let key = large_key(folder.path());
-    let mut process = Process::serve(PROGRAM, folder.path(), &["--request-timeout", "60s"]);
-    let _under_way = begin_request(&process.client(Some(&key)));
-    process.signal("TERM");
-    let mut log = String::new();
-    eventually(Duration::from_secs(2), "it stops", || {
-        log += &process.log();
-        log.contains("shutting down")
-    });
-    process.signal("INT");
-    assert_eq!(process.ends_within(Duration::from_secs(2)), Some(1));
+    large_key(folder.path());
+    let serve = |listen: &str, format: &str| {
+        let args = ["serve", "--listen", listen, "--admin-listen", "127.0.0.1:0"];
+        run(folder.path(), &[("ANIMAL_STORE_LOG", format)], &args)
+    };
+    let used = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let used = used.local_addr().expect("an address").to_string();
+    let line = serve(&used, "text").fails_with(1);
+    assert!(line.starts_with("animal-store: "), "{line}");
+    is_error_in_json(
+        &serve(&used, "json").fails_with(1),
+        "Address already in use",
+    );
+    // A usage error is found before there is a log.
+    let line = serve("nowhere", "json").fails_with(2);
+    assert!(line.starts_with("animal-store: "), "{line}");
+
+    let mut process = Process::serve(PROGRAM, folder.path(), &["--log", "json"]);
+    let moved = folder.path().join("moved.db");
+    std::fs::rename(folder.path().join("animal-store.db"), moved).expect("a new name");
+    assert_eq!(process.ends_within(Duration::from_secs(10)), Some(1));
+    let log = process.log();
+    is_error_in_json(
+        log.lines().last().expect("a line"),
+        "the writer has stopped",
+    );
 }
 
 #[test]
