@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Subcommand;
 use futures_util::TryStreamExt;
+use serde_json::Value;
 
 use super::database::CommandOptions;
 use super::list::list;
@@ -162,7 +163,8 @@ impl Command {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let record = keys::set_plan(&store, KeyId(id), plan).await?;
                 let done = format!("has plan {}", record.plan.name());
-                print_changed(&record, now, options.json, &done)
+                let report = keys::report::key(&record, now);
+                print_changed(&record, &report, options.json, &done)
             }
             Self::Rotate {
                 key: KeyArgs { id, options },
@@ -180,7 +182,8 @@ impl Command {
             Self::Revoke(KeyArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let record = keys::revoke(&store, KeyId(id), now).await?;
-                print_changed(&record, now, options.json, "is revoked")
+                let report = keys::report::key(&record, now);
+                print_changed(&record, &report, options.json, "is revoked")
             }
             Self::Unban(KeyArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
@@ -189,7 +192,8 @@ impl Command {
                     Some(ban) => format!("is unbanned; it was banned until {}", ban.until),
                     None => "was not banned; the duration of its next ban is reset".to_owned(),
                 };
-                print_changed(&record, now, options.json, &done)
+                let report = keys::report::unbanned(&record, ended, now);
+                print_changed(&record, &report, options.json, &done)
             }
         }
     }
@@ -225,9 +229,9 @@ async fn rotate(
     }
 }
 
-fn print_changed(record: &KeyRecord, now: Timestamp, json: bool, done: &str) -> Outcome {
+fn print_changed(record: &KeyRecord, report: &Value, json: bool, done: &str) -> Outcome {
     let text = format!("key {} ({}) {done}", record.id, record.name);
-    print::result(json, &keys::report::key(record, now), &text)
+    print::result(json, report, &text)
 }
 
 /// The message for a key whose secret could not be shown.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::Issued;
 use crate::clock::Timestamp;
+use crate::limit::Ban;
 use crate::store::{KeyRecord, KeyState, UsageRow};
 
 pub(crate) fn key(record: &KeyRecord, now: Timestamp) -> Value {
@@ -44,6 +45,13 @@ pub(crate) fn issued(Issued { record, secret }: &Issued, now: Timestamp) -> Valu
             report[name] = time.to_string().into();
         }
     }
+    report
+}
+
+/// An unbanned key, and when the ban that this ended would have ended, if there was one.
+pub(crate) fn unbanned(record: &KeyRecord, ended: Option<Ban>, now: Timestamp) -> Value {
+    let mut report = key(record, now);
+    report["wasBannedUntil"] = text(ended.map(|ban| ban.until)).into();
     report
 }
 

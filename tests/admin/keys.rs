@@ -71,6 +71,8 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     assert!(banned["lastBanAt"].is_string(), "{banned}");
     let unbanned = post(&operator, &format!("{path}/unban"), &json!({}));
     assert_eq!(unbanned.json()["state"], "active", "{unbanned}");
+    let ended = &unbanned.json()["wasBannedUntil"];
+    assert_eq!(*ended, banned["bannedUntil"], "{unbanned}");
     assert_eq!(operator.get(&path).json()["lastBanAt"], json!(null));
 
     let planned = post(&operator, &format!("{path}/plan"), &json!({"plan": "pro"}));

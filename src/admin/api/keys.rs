@@ -170,7 +170,8 @@ impl Admin {
             ", which was not banned"
         };
         call.log("key unbanned", &format!("key {id}{before}"));
-        Ok(changed_key(&record, call.now))
+        let report = report::unbanned(&record, ended, call.now);
+        Ok(respond(StatusCode::OK, &report))
     }
 
     /// A key, with its usage of the current minute and day. The usage of a day that this server has not counted is in the store.

@@ -129,10 +129,9 @@ fn unban_reports_what_it_did() {
         line(keys(&operator, "unban 1")),
         "key 1 (me) was not banned; the duration of its next ban is reset"
     );
-    assert_eq!(
-        json_of(keys(&operator, "unban 1 --json"))["bannedUntil"],
-        Value::Null
-    );
+    let unbanned = json_of(keys(&operator, "unban 1 --json"));
+    assert_eq!(unbanned["bannedUntil"], Value::Null);
+    assert_eq!(unbanned.get("wasBannedUntil"), Some(&Value::Null));
     let server = operator.serve(&["--ban-after", "1", "--ban-for", "1h"]);
     let secret = line(keys(&operator, "create --name hasty --plan free"));
     let client = server.client(Some(&secret));
