@@ -50,20 +50,21 @@ fn described(error: &clap::Error, option: Option<&Arg>) -> String {
     if string(error, ContextKind::InvalidSubcommand).is_some_and(has_user) {
         return "unrecognized subcommand (not shown)".to_owned();
     }
-    let is_secret = |value: &&str| {
-        !value.is_empty() && (option.is_some_and(Arg::is_hide_env_values_set) || has_user(value))
-    };
-    if string(error, ContextKind::InvalidValue)
-        .filter(is_secret)
-        .is_some()
-    {
+    // Nor is any other value: a blank line in it would look like the end of the first paragraph.
+    let value = string(error, ContextKind::InvalidValue);
+    if let Some(value) = value.filter(|value| !value.is_empty()) {
+        let is_secret = option.is_some_and(Arg::is_hide_env_values_set) || has_user(value);
+        let shown = match is_secret {
+            true => "(not shown)".to_owned(),
+            false => format!("'{}'", value.replace('\n', r"\n")),
+        };
         let argument = argument(error).unwrap_or_default();
         let reason = match error.source() {
             Some(reason) => format!(": {reason}"),
             None if error.kind() == ErrorKind::TooManyValues => ": it takes no value".to_owned(),
             None => format!(": use {}", possible_values(error)),
         };
-        return format!("invalid value (not shown) for '{argument}'{reason}");
+        return format!("invalid value {shown} for '{argument}'{reason}");
     }
     let first = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = first

@@ -262,6 +262,21 @@ fn a_variable_that_is_not_valid_utf8_is_named_without_its_value() {
 }
 
 #[test]
+fn a_value_with_a_blank_line_is_reported_with_its_option_and_the_reason() {
+    let folder = folder_with_file(r#"listen = "1\n\n2""#);
+    let variable = ("ANIMAL_STORE_LISTEN", "1\n\n2");
+    for (option, vars, args) in [
+        ("'--listen <IP:PORT>'", &[][..], &["--listen", variable.1]),
+        ("'--listen <IP:PORT>'", &[], &["--config", "c.toml"]),
+        (variable.0, &[variable], &["--log", "text"]),
+    ] {
+        let line = run(folder.path(), vars, &[&["serve"], &args[..]].concat()).fails_with(2);
+        let problem = format!(r"invalid value '1\n\n2' for {option}: must be an IP address");
+        assert!(line.contains(&problem), "{line}");
+    }
+}
+
+#[test]
 fn the_file_may_be_a_pipe() {
     let folder = folder();
     let script = format!(
