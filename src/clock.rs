@@ -69,9 +69,9 @@ impl FromStr for Timestamp {
         } else {
             text.to_owned()
         };
-        let moment: jiff::Timestamp = whole.parse().map_err(
-            |_| "must be a date, or a date and time, such as 2030-12-24 or 2030-12-24T18:00:00Z",
-        )?;
+        // 9999-12-30T22:00:00Z is the latest second that jiff can represent.
+        let problem = "must be a date, or a date and time, such as 2030-12-24 or 2030-12-24T18:00:00Z, at most 9999-12-30T22:00:00Z";
+        let moment: jiff::Timestamp = whole.parse().map_err(|_| problem)?;
         Ok(Self::from_secs(moment.as_second()))
     }
 }

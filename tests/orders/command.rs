@@ -164,6 +164,10 @@ fn a_usage_error_is_one_line_that_names_the_option_and_exit_2() {
             "must be a date, or a date and time",
         ),
         ("orders place --pet 1 --ship-date 2026-02-30", "--ship-date"),
+        (
+            "orders place --pet 1 --ship-date 9999-12-31",
+            "at most 9999-12-30T22:00:00Z",
+        ),
         ("orders complete", "<ID>"),
         ("orders cancel one", "<ID>"),
         ("pets set-status 1 lost", "use available, pending or sold"),
