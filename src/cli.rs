@@ -25,6 +25,7 @@ mod table;
 mod version;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -281,7 +282,9 @@ fn usage_error(error: &clap::Error, command: &clap::Command, args: &[OsString]) 
         let line = usage_error::one_line_about(error, command, args);
         return Failure::Usage(format!("{line} (see --help)"));
     }
-    // Help and version go to standard output. If that is closed, there is nowhere to report it.
-    let _ = error.print();
-    std::process::exit(0)
+    // Help and version go to standard output.
+    match error.print().and_then(|()| io::stdout().flush()) {
+        Ok(()) => std::process::exit(0),
+        Err(error) => print::write_failed(error),
+    }
 }

@@ -59,6 +59,11 @@ fn a_full_standard_output_fails_a_command_with_one_line() {
     let folder = folder();
     large_key(folder.path());
     for args in [
+        "--help",
+        "-h",
+        "keys create --help",
+        "--version",
+        "--version --verbose",
         "completions bash",
         "openapi",
         "keys list",
@@ -100,7 +105,14 @@ fn a_command_whose_result_cannot_be_printed_says_that_it_succeeded() {
 fn a_pipe_that_nobody_reads_ends_a_command_quietly() {
     let folder = folder();
     large_key(folder.path());
-    for args in ["completions bash", "openapi", "keys list", "keys show 1"] {
+    for args in [
+        "--help",
+        "--version",
+        "completions bash",
+        "openapi",
+        "keys list",
+        "keys show 1",
+    ] {
         // The command starts when its reader has ended.
         let line = format!("(sleep 0.2; $P {args}; echo \"exit $?\" >&2) | true");
         let output = shell(folder.path(), &line);
