@@ -121,6 +121,26 @@ fn the_contents_show_the_current_section_and_every_anchor_leads_to_its_place() {
 }
 
 #[test]
+fn every_link_of_the_menu_can_be_reached_on_a_phone() {
+    let docs = Docs::open(60);
+    let browser = &docs.browser;
+    docs.enter_key();
+    // The gauge takes a part of the header.
+    docs.send("listPets");
+    for (width, height) in [(375, 667), (320, 568)] {
+        browser.set_viewport(width, height, "light");
+        browser.click(".menu");
+        let covered = "return [...document.querySelectorAll('#contents a')].filter(link => { \
+            link.scrollIntoView({block: 'nearest'}); \
+            const {left, top, width, height} = link.getBoundingClientRect(); \
+            return !link.contains(document.elementFromPoint(left + width / 2, top + height / 2)); }).map(link => link.textContent)";
+        let covered = browser.run(covered, json!([]));
+        assert_eq!(covered, json!([]), "{width} pixels");
+        browser.click(".menu");
+    }
+}
+
+#[test]
 fn without_javascript_all_text_is_there() {
     let docs = Docs::open_in(60, Browser::start_without_scripts);
     let browser = &docs.browser;
