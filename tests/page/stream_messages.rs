@@ -46,10 +46,18 @@ fn the_state_of_a_server_that_hangs_is_unknown_until_it_continues() {
     browser.wait_for("#ready.good", "ready");
     dashboard.server.signal("STOP");
     dashboard.is_lost_within(Duration::from_secs(10));
-    assert_eq!(browser.text("#ready"), "unknown");
+    let badges = "return [...document.querySelectorAll('#ready, #checks .badge')].map(badge => `${badge.className} ${badge.textContent}`)";
+    let badges = browser.run(badges, json!([]));
+    let badges = badges.as_array().expect("a list");
+    assert!(badges.len() > 1, "{badges:?}");
+    assert!(
+        badges.iter().all(|one| one == "badge unknown"),
+        "{badges:?}"
+    );
     dashboard.server.signal("CONT");
     browser.wait_for("#ready.good", "ready");
     dashboard.is_no_longer_lost();
+    browser.wait_for("#checks .badge.good", "ready");
     let last = || browser.run("return now.samples.at(-1)?.[0] ?? 0", json!([]));
     let before = last();
     eventually(TIMEOUT, "samples arrive", || last() != before);

@@ -213,8 +213,10 @@ function closeStream() {
 }
 
 function showUnknown() {
-  $("ready").textContent = "unknown";
-  $("ready").className = "badge";
+  for (const shown of document.querySelectorAll("#ready, #checks .badge")) {
+    shown.textContent = "unknown";
+    shown.className = "badge";
+  }
 }
 
 function showMoved(moved) {
