@@ -65,6 +65,18 @@ fn the_state_of_a_server_that_hangs_is_unknown_until_it_continues() {
 }
 
 #[test]
+fn a_page_whose_live_data_moved_asks_for_the_token_when_the_session_has_ended() {
+    let dashboard = with_samples();
+    dashboard.with_messages("send('replaced', null)");
+    assert!(dashboard.shows("#moved"));
+    dashboard.run("return fetch('api/session', { method: 'DELETE' }).then(() => null)");
+    let message = "#view-login:not([hidden]) .problem";
+    let expected = "Your session has ended. Log in again.";
+    dashboard.browser.wait_for(message, expected);
+    assert_eq!(dashboard.browser.text("#plots"), "");
+}
+
+#[test]
 fn a_read_that_hangs_fails_and_the_next_one_is_made() {
     let dashboard = with_samples();
     let browser = &dashboard.browser;

@@ -59,7 +59,7 @@ async function load({ to, quiet = false } = {}) {
 /** Reads the view again, as often as its share of time allows: a list of very many keys takes longer. */
 async function refresh() {
   const began = performance.now();
-  if (!reading && !document.hidden && !$("dialog").open && shown.name !== "now") await load({ quiet: true });
+  if (!reading && !document.hidden && !$("dialog").open && (shown.name !== "now" || now.moved)) await load({ quiet: true });
   const took = performance.now() - began;
   setTimeout(refresh, Math.min(Math.max(INTERVAL, took / SHARE), 12 * INTERVAL));
 }

@@ -233,8 +233,10 @@ $("resume").addEventListener("click", () => {
 const nowView = {
   title: "Now",
   wait() {},
-  async read() {
+  async read({ signal }) {
     drawPlots();
+    // Without a stream, nothing else detects that the session has ended.
+    if (now.moved) await call("GET", "overview", { signal });
   },
   forget() {
     for (const { plot } of now.plots) plot.destroy();
