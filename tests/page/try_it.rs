@@ -200,6 +200,19 @@ fn a_form_has_one_request_at_a_time_and_shows_no_earlier_response_meanwhile() {
 }
 
 #[test]
+fn a_name_does_not_change_the_direction_of_the_response_that_is_shown() {
+    let docs = Docs::open(1000);
+    let client = Client::new(docs.server.address, Some(docs.key.clone()));
+    client.create(&json!({"name": "abc\u{202e}def\u{2066}", "categoryId": 7}));
+    docs.enter_key();
+    docs.send("listPets");
+    let body = docs
+        .browser
+        .text(&format!("{} .result code", section("listPets")));
+    assert!(body.contains(r#""name": "abc\u202edef\u2066""#), "{body}");
+}
+
+#[test]
 fn the_budget_of_a_key_is_hidden_as_soon_as_the_key_is_no_longer_used() {
     let docs = Docs::open(1000);
     let browser = &docs.browser;

@@ -279,6 +279,10 @@ function request(form) {
   return [`${root}/v1${path}${query.size ? `?${query}` : ""}`, options];
 }
 
+/** JSON in which no character changes the direction of the text around it. */
+const escaped = (json) =>
+  json.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 /** JSON with line breaks, unless that would change it: a number can be too large for JavaScript. */
 function indented(text) {
   try {
@@ -315,7 +319,7 @@ function show(form, response, text, took) {
     if (document.getElementById(`errors-${code}`)) line.push(make("a", { href: `#errors-${code}` }, code));
   }
   if (headers.has("Retry-After")) line.push(countdown(Number(headers.get("Retry-After"))));
-  const body = make("pre", { className: "wrap", tabIndex: 0, role: "group", ariaLabel: "Body of the response" }, make("code", {}, indented(text)));
+  const body = make("pre", { className: "wrap", tabIndex: 0, role: "group", ariaLabel: "Body of the response" }, make("code", {}, escaped(indented(text))));
   const result = [make("dl", { className: "received" }, ...[...headers].map(headerRow)), make("div", { className: "code" }, body)];
   const next = headers.get("Link")?.match(/<([^>]*)>; rel="next"/)?.[1];
   if (next) {
