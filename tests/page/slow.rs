@@ -23,6 +23,12 @@ pub(crate) const RELEASE: &str = "for (const release of held) release(); held.le
 pub(crate) const FAIL: &str = "window.restore = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))";
 pub(crate) const RESTORE: &str = "window.fetch = window.restore";
 
+/// Leaves requests without a response until a tenth of their time limit has passed, so that nobody waits for it.
+pub(crate) const HANG: &str = "const limited = AbortSignal.timeout.bind(AbortSignal);
+    AbortSignal.timeout = (milliseconds) => limited(milliseconds / 10);
+    window.restore = window.fetch;
+    window.fetch = (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))";
+
 impl Dashboard {
     pub(crate) fn run(&self, script: &str) -> Value {
         self.browser.run(script, json!([]))

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::TIMEOUT;
 use crate::dashboard::Dashboard;
+use crate::slow::{HANG, RESTORE};
 
 /// A dashboard with at least three samples. No message arrives while a script runs.
 fn with_samples() -> Dashboard {
@@ -82,15 +83,10 @@ fn a_read_that_hangs_fails_and_the_next_one_is_made() {
     let browser = &dashboard.browser;
     dashboard.show("#keys");
     browser.wait_for("#keys-range", "of 1");
-    // A tenth of the time limit, so that nobody waits for it.
-    let hang = "const limited = AbortSignal.timeout.bind(AbortSignal);
-        AbortSignal.timeout = (milliseconds) => limited(milliseconds / 10);
-        window.restore = window.fetch;
-        window.fetch = (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))";
-    browser.run(hang, json!([]));
+    dashboard.run(HANG);
     // Read every 5 s.
     dashboard.is_lost_within(Duration::from_secs(20));
-    browser.run("window.fetch = window.restore", json!([]));
+    dashboard.run(RESTORE);
     browser.click("nav [href='#keys']");
     dashboard.is_no_longer_lost();
     dashboard.has_no_console_errors();

@@ -6,7 +6,7 @@ use harness::{Client, eventually};
 use serde_json::json;
 
 use crate::browser::ENTER;
-use crate::slow::{HOLD, RELEASE};
+use crate::slow::{HANG, HOLD, RELEASE, RESTORE};
 use crate::{Docs, TIMEOUT, section};
 
 #[test]
@@ -210,6 +210,21 @@ fn a_name_does_not_change_the_direction_of_the_response_that_is_shown() {
         .browser
         .text(&format!("{} .result code", section("listPets")));
     assert!(body.contains(r#""name": "abc\u202edef\u2066""#), "{body}");
+}
+
+#[test]
+fn a_request_that_hangs_fails_and_can_be_sent_again() {
+    let docs = Docs::open(1000);
+    docs.enter_key();
+    docs.browser.run(HANG, json!([]));
+    let form = section("listPets");
+    let open = format!("document.querySelector('{form} details').open = true");
+    docs.browser.run(&open, json!([]));
+    docs.browser.click(&format!("{form} [type=submit]"));
+    docs.browser
+        .wait_for(&format!("{form} .line"), "No response: signal timed out");
+    docs.browser.run(RESTORE, json!([]));
+    assert!(docs.send("listPets").starts_with("200"));
 }
 
 #[test]

@@ -264,7 +264,9 @@ setInterval(() => budget.hidden || showReset(), 1000);
 function request(form) {
   let path = form.dataset.path;
   const query = new URLSearchParams();
-  const options = { method: form.dataset.method, headers: new Headers(), cache: "no-store" };
+  // A server that hangs never responds, and browsers wait for minutes.
+  const signal = AbortSignal.timeout(35000);
+  const options = { method: form.dataset.method, headers: new Headers(), cache: "no-store", signal };
   if (key) options.headers.set("Authorization", `Bearer ${key}`);
   for (const field of all("[data-in]", form)) {
     const place = field.dataset.in;
