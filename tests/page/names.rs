@@ -43,6 +43,29 @@ fn a_name_changes_neither_the_direction_nor_the_width_of_what_is_around_it() {
 }
 
 #[test]
+fn a_name_is_kept_and_shown_as_it_was_entered() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    // 100 characters, most of which are two for JavaScript.
+    let name = format!("a  b{}", "🐕".repeat(96));
+    let fill = |field: &str| {
+        browser.click(field);
+        browser.devtools("Input.insertText", json!({ "text": name }));
+    };
+    dashboard.show("#keys");
+    browser.click("#create-key");
+    fill("#field-name");
+    browser.press(ENTER);
+    browser.wait_for("#secret", "as_");
+    browser.click("#dialog-cancel");
+    fill("#keys-search");
+    browser.wait_for("#keys tr:first-child", &name);
+    let shown = "return document.querySelector('#keys bdi').innerText";
+    assert_eq!(browser.run(shown, json!([])), name);
+    dashboard.has_no_console_errors();
+}
+
+#[test]
 fn animals_are_found_by_id_and_orders_by_state_with_dates_that_are_the_same_everywhere() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;

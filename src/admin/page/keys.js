@@ -100,7 +100,7 @@ function planBody(form) {
 $("create-key").addEventListener("click", () => ask({
   title: ["Create a key"],
   body: [
-    ...field("Name", element("input", { name: "name", required: true, maxlength: 100, autocomplete: "off" })),
+    ...field("Name", element("input", { name: "name", required: true, autocomplete: "off" })),
     ...planFields("free"),
     ...field("Expires after (such as 90d; empty: never)", element("input", { name: "expires", autocomplete: "off" })),
   ],
