@@ -219,6 +219,7 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     // Recorded while the page is open.
     browser.wait_for("#key-live", "429");
     browser.wait_for("#key-details", "banned");
+    browser.wait_for("#key-days", "Day (UTC)");
     dashboard.change_key("#key-unban");
     browser.wait_for("#key-details", "active");
     dashboard.change_key("#key-plan");

@@ -182,7 +182,7 @@ function usageTable(usage) {
     return element("tr", {}, element("td", {}, day.day), element("td", {}, number(day.requests)), element("td", {}, number(day.refused)),
       element("td", {}, element("span", { class: "bar", "aria-hidden": "true" }, filled)));
   });
-  const heads = ["Day", "Requests", "Rejected", ""].map((text) => element("th", { scope: "col" }, text));
+  const heads = ["Day (UTC)", "Requests", "Rejected", ""].map((text) => element("th", { scope: "col" }, text));
   return element("div", { class: "scroll", role: "region", "aria-label": "Requests by day", tabindex: 0 },
     element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...rows)));
 }
