@@ -265,15 +265,20 @@ fn animals_are_ordered_and_sold() {
 
 #[test]
 fn without_a_token_everything_is_shown_and_nothing_can_be_changed() {
-    let dashboard = Dashboard::open(&[]);
+    let dashboard = Dashboard::open(&["--no-first-key"]);
     let browser = &dashboard.browser;
     browser.wait_for("#read-only", "--admin-token-file");
     eventually(TIMEOUT, "the plots are drawn", || {
         dashboard.shows("#plots canvas")
     });
+    for (view, command) in [("keys", "keys create"), ("orders", "orders place")] {
+        dashboard.show(&format!("#{view}"));
+        let advice = format!("one with animal-store {command}.");
+        browser.wait_for(&format!("#{view}-range"), &advice);
+    }
     let args = ["keys", "create", "--name", "shop", "--plan", "free"];
     run(PROGRAM, dashboard.folder.path(), &args).exits(0);
-    dashboard.show("#keys/2");
+    dashboard.show("#keys/1");
     browser.wait_for("#key-title", "shop");
     for change in [
         "#key-revoke",

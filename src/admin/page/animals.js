@@ -53,7 +53,10 @@ const ordersView = listView("orders", {
         button("complete", `Complete order ${order.id}`, "Complete"), " ",
         button("cancel", `Cancel order ${order.id}`, "Cancel", "danger")])),
       element("td", {}, dateUtc(order.shipDate))),
-  around: aroundCursor(() => ($("orders-state").value ? "No orders are in this state." : "No orders yet. Place one in Animals.")),
+  around: aroundCursor(() => {
+    if ($("orders-state").value) return "No orders are in this state.";
+    return `No orders yet. Place one ${isReadOnly() ? "with animal-store orders place" : "in Animals"}.`;
+  }),
   actions: { complete: (order) => endOrder(order, "complete"), cancel: (order) => endOrder(order, "cancel") },
 });
 

@@ -127,6 +127,8 @@ function report({ message }) {
 
 const hideProblem = () => ($("problem").hidden = true);
 
+const isReadOnly = () => document.body.classList.contains("read-only");
+
 const showLost = (lost) => ($("lost").hidden = !lost);
 
 const usable = (one) => one?.isConnected && !one.disabled && one.checkVisibility();

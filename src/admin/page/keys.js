@@ -53,7 +53,8 @@ const keysView = listView("keys", {
       button.parentElement.setAttribute("aria-sort", sorted ? (order === "asc" ? "ascending" : "descending") : "none");
     }
     const isFiltered = $("keys-search").value || $("keys-state").value;
-    const none = isFiltered ? "No keys match. Change the search or the state." : "No keys yet. Create the first one.";
+    const one = isReadOnly() ? "one with animal-store keys create" : "the first one";
+    const none = isFiltered ? "No keys match. Change the search or the state." : `No keys yet. Create ${one}.`;
     return {
       previous: offset > 0 && { ...position, offset: Math.max(0, offset - pageSize) },
       next: last < total && { ...position, offset: last },
