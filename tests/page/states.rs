@@ -99,6 +99,18 @@ fn a_browser_that_does_not_keep_the_cookie_of_the_session_is_told_so() {
 }
 
 #[test]
+fn the_lines_of_a_plot_are_told_apart_with_forced_colors() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});
+    browser.devtools("Emulation.setEmulatedMedia", forced);
+    browser.wait_for("#plots figcaption", "succeeded");
+    let colors = "return new Set([...document.querySelectorAll('#plots figure:first-child i')] \
+                  .map(mark => getComputedStyle(mark).borderTopColor)).size";
+    assert_eq!(browser.run(colors, json!([])), 5);
+}
+
+#[test]
 fn axe_finds_no_problems_in_any_view() {
     let dashboard = Dashboard::open(&["--admin-token", TOKEN]);
     let browser = &dashboard.browser;
