@@ -1,5 +1,6 @@
 //! Who may see and change what.
 
+use std::io::Read;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -89,6 +90,11 @@ fn a_browser_logs_in_and_out() {
     };
     let overview = get(&format!("a=b; {cookie}")).json();
     assert_eq!(overview["mayChange"], true, "{overview}");
+    // A token that is sent decides, although the browser has a session.
+    let wrong = anonymous.with_key(Some("0123456789abcdeF"));
+    let both = wrong.request("GET", "/api/overview");
+    let both = both.header("Cookie", &cookie).send();
+    both.is_error(401, "invalid_admin_token");
     let open = |cookie: &str| {
         let request = anonymous.request("GET", "/api/session");
         request.header("Cookie", cookie).send().json()["open"] == true
@@ -361,6 +367,12 @@ fn idle_connections_do_not_keep_health_checks_out() {
         .collect();
     for path in ["/livez", "/readyz", "/metrics"] {
         assert_eq!(operator.get(path).status, 200, "{path}");
+    }
+    // Those that have waited longest were closed: there are never more than 64.
+    for closed in &silent[..80 - 64] {
+        let timeout = Some(Duration::from_secs(5));
+        closed.set_read_timeout(timeout).expect("a timeout");
+        assert_eq!((&*closed).read(&mut [0]).ok(), Some(0));
     }
     drop(silent);
 }

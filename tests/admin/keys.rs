@@ -294,7 +294,7 @@ fn a_revoked_key_stays_revoked_whatever_the_clock_says() {
 }
 
 #[test]
-fn a_last_use_is_never_in_the_future() {
+fn a_last_use_is_never_in_the_future_and_an_earlier_one_does_not_replace_it() {
     let (app, operator, client) = start();
     let now = app.clock.now();
     app.clock.set(now.plus(Duration::from_hours(1)));
@@ -303,4 +303,11 @@ fn a_last_use_is_never_in_the_future() {
     crate::eventually("the last use is stored", || last_used().is_string());
     app.clock.set(now);
     assert_eq!(last_used(), now.to_string());
+    client.get("/v1/pets");
+    crate::eventually("the second use is stored", || {
+        operator.get("/api/keys/1").json()["usage"][0]["requests"] == 2
+    });
+    let first = now.plus(Duration::from_hours(1));
+    app.clock.set(first);
+    assert_eq!(last_used(), first.to_string());
 }

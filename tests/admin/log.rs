@@ -25,6 +25,8 @@ fn every_change_is_one_line_in_the_log() {
         ("keys/1/rotate", json!({})),
         ("keys/1/unban", json!({})),
         ("keys/1/revoke", json!({})),
+        // A second time, it changes nothing.
+        ("keys/1/revoke", json!({})),
         ("orders", json!({"petId": 1})),
         ("orders/1/complete", json!({})),
         ("orders", json!({"petId": 2})),
@@ -141,4 +143,35 @@ fn invalid_tokens_beyond_the_limit_are_not_logged_one_by_one() {
     assert_eq!(lines, rejected, "{log}");
     let last_lines = log.matches(" no more are logged in this minute").count();
     assert!((1..=2).contains(&last_lines) && rejected <= 120, "{log}");
+}
+
+#[test]
+fn the_line_of_an_unban_says_whether_the_key_was_banned() {
+    let commands = Operator::new(PROGRAM);
+    let options = ["--no-first-key", "--ban-after", "1", "--admin-token", TOKEN];
+    let server = commands.serve(&options);
+    let api = Client::new(server.admin, Some(TOKEN.into()));
+    let body = json!({"name": "a", "plan": "enterprise", "perMinute": 1, "perDay": 9});
+    let created = post(&api, "/api/keys", &body).json();
+    let key = server.client(created["key"].as_str());
+    crate::eventually("a ban", || {
+        key.get("/v1/pets");
+        api.get("/api/keys/1").json()["state"] == "banned"
+    });
+    for _ in 0..2 {
+        assert_eq!(post(&api, "/api/keys/1/unban", &json!({})).status, 200);
+    }
+    let mut log = String::new();
+    crate::eventually("both are logged", || {
+        log += &server.log();
+        log.matches(" key unbanned ").count() == 2
+    });
+    assert!(
+        log.contains(r#" key unbanned subject="key 1" client="#),
+        "{log}"
+    );
+    assert!(
+        log.contains(r#" subject="key 1, which was not banned" client="#),
+        "{log}"
+    );
 }

@@ -41,6 +41,8 @@ fn the_dashboard_may_load_nothing_from_elsewhere_and_has_no_code_inside() {
             Some(policy),
             "{path}"
         );
+        let referrer = response.header("referrer-policy");
+        assert_eq!(referrer, Some("no-referrer"), "{path}");
     }
     for inside in ["<style", " style=", " on"] {
         let found = page.find(inside).map(|at| &page[at..]);

@@ -49,6 +49,7 @@ fn the_docs_are_a_page_that_may_load_nothing_from_elsewhere() {
              base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
         )
     );
+    assert_eq!(docs.header("referrer-policy"), Some("no-referrer"));
     let (_app, anonymous, _) = App::start_with(|config| {
         config.public_url = Some("https://animals.example/v1".parse().unwrap());
     });

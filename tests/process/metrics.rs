@@ -94,6 +94,7 @@ fn open_metrics_is_sent_on_request() {
         requested.header("content-type"),
         Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
     );
+    assert_eq!(requested.header("cache-control"), Some("no-store"));
     let requested = text(requested);
     assert!(requested.ends_with("# EOF\n"), "{requested}");
     assert!(

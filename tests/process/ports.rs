@@ -57,6 +57,19 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
 }
 
 #[test]
+fn a_client_that_reaches_the_admin_listener_over_ipv4_is_logged_with_that_address() {
+    let folder = folder();
+    let token = "correct-horse-battery";
+    let all = ["--admin-listen", "[::]:0", "--admin-token", token];
+    let args = [&["serve", "--listen", "127.0.0.1:0"], &all[..]].concat();
+    let process = Process::start(PROGRAM, folder.path(), &args, &[]);
+    let admin = ([127, 0, 0, 1], process.admin.port()).into();
+    let rejected = Client::new(admin, Some("wrong".into())).get("/metrics");
+    rejected.is_error(401, "invalid_admin_token");
+    logged(&process, &["invalid admin token client=127.0.0.1"]);
+}
+
+#[test]
 fn a_port_that_is_taken_by_another_server_or_program_is_reported_with_its_option() {
     let folder = folder();
     let free = "127.0.0.1:0";

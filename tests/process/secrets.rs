@@ -168,6 +168,10 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
             let metrics = admin.get("/metrics");
             assert_eq!(metrics.status == 200, *secret == token, "secret {number}");
             is_clean("/metrics", &metrics.body, &secrets);
+            let request = admin.request("GET", "/livez");
+            let response = request.header("X-Request-Id", secret).send();
+            let id = response.header("x-request-id").expect("an ID");
+            is_clean("an ID", id.as_bytes(), &secrets);
             is_clean(
                 "the admin listener",
                 &admin.get(&format!("/{secret}?x={secret}")).body,
