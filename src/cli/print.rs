@@ -121,3 +121,20 @@ fn line(json: bool, json_value: &Value, text: &str) -> Vec<u8> {
         false => format!("{text}\n").into_bytes(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_that_changes_the_direction_of_text_is_escaped() {
+        let characters = [0x61c, 0x200e, 0x200f].into_iter();
+        for number in characters.chain(0x202a..=0x202e).chain(0x2066..=0x2069) {
+            let character = char::from_u32(number).unwrap();
+            let shown = escaped(&format!("a{character}b"));
+            assert_eq!(shown, format!("a\\u{{{number:x}}}b"));
+        }
+        // Others that are not visible join or separate letters, which scripts and emoji need.
+        assert_eq!(escaped("a\u{200d}\u{200c}é犬"), "a\u{200d}\u{200c}é犬");
+    }
+}

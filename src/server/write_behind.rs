@@ -172,7 +172,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::limit::BanPolicy;
+    use crate::limit::{BanPolicy, DayUsage};
     use crate::pet::NewPet;
     use crate::plan::Limits;
     use crate::store::{Database, Mode};
@@ -233,6 +233,31 @@ mod tests {
         lock(&list).push(3);
         drop(taken);
         assert_eq!(*lock(&list), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_batch_that_the_store_might_count_twice_is_discarded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, directory, keys) = many_keys(&folder, 1);
+        let write_behind = WriteBehind::new(1).unwrap();
+        let age = UsageBatch::RETENTION / 2;
+        for (sent_after, stored) in [(age, 0), (age - Duration::from_secs(1), 3)] {
+            let usage = DayUsage {
+                day: NOW.day(),
+                requests: 3,
+                rejected: 0,
+                last: NOW,
+            };
+            let mut outbox = write_behind.outbox.try_lock().unwrap();
+            outbox.fill([(keys[0].id, usage)], NOW);
+            drop(outbox);
+            block_on(write_behind.flush(&store, &directory, NOW.plus(sent_after))).unwrap();
+            let usage = block_on(store.usage_on(NOW.day())).unwrap();
+            assert_eq!(
+                usage.iter().map(|(_, requests)| *requests).sum::<u32>(),
+                stored
+            );
+        }
     }
 
     #[test]

@@ -347,3 +347,15 @@ fn without_a_database_there_is_nothing_to_back_up_and_postgresql_has_its_own_too
     );
     assert_eq!(names(folder.path()), [""; 0]);
 }
+
+#[test]
+fn a_database_is_backed_up_and_restored_whatever_its_folder_is_called() {
+    let outside = folder();
+    let folder = outside.path().join("50%25? #1");
+    fs::create_dir(&folder).expect("a folder");
+    large_key(&folder);
+    fill(&folder, 1);
+    run(&folder, &[], &["backup", "copy.db"]).exits(0);
+    run(&folder, &[], &["restore", "copy.db", "--yes"]).exits(0);
+    assert_eq!(animals(&folder.join(SOURCE)), [1]);
+}

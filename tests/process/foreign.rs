@@ -9,7 +9,7 @@ use harness::eventually;
 use tempfile::TempDir;
 
 use crate::calls::names;
-use crate::{PROGRAM, run};
+use crate::{FREE_PORTS, PROGRAM, run};
 
 /// Runs a command with these options of strace.
 fn traced(folder: &Path, options: &[&str], command: &[&str]) -> harness::Output {
@@ -82,4 +82,15 @@ fn a_link_that_the_kernel_does_not_follow_is_not_followed() {
         assert!(output.stderr.contains("Permission denied"), "{output:?}");
         assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
     }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_lock_file_is_not_followed() {
+    let folder = TempDir::new().expect("a folder");
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    symlink("victim", folder.path().join("animal-store.db.lock")).expect("a link");
+    let line = run(folder.path(), &[], &[&["serve"], &FREE_PORTS[..]].concat()).fails_with(1);
+    let problem = "cannot lock it: Too many levels of symbolic links";
+    assert!(line.contains(problem), "{line}");
+    assert!(!folder.path().join("victim").exists());
 }

@@ -46,6 +46,8 @@ fn an_order_that_is_placed_while_a_removal_asks_does_not_end_before_it_was_place
     );
     let (code, shown) = harness::on_terminal(folder.path(), &line, &[], "y\n");
     assert_eq!(code, Some(0), "{shown}");
+    let question = "removed permanently, and its open order, if any, will be cancelled. Continue?";
+    assert!(shown.contains(question), "{shown}");
     let file = Connection::open(folder.path().join("animal-store.db")).expect("a database");
     let sql = "SELECT status, ended_at >= placed_at FROM orders";
     let ended = file.query_row(sql, (), |row| Ok((row.get(0)?, row.get(1)?)));

@@ -169,6 +169,11 @@ fn keys_that_were_rotated_since_the_backup_are_listed_and_have_their_former_secr
     assert_eq!(server.client(Some(&key)).get("/v1/pets").status, 200);
     drop(server);
     rotate();
+    let command = format!("exec {PROGRAM} restore monday.db");
+    let (_, shown) = harness::on_terminal(folder.path(), &command, &[], "n\n");
+    let question =
+        "; keys rotated since the backup have their former secrets again: 1 (test). Continue?";
+    assert!(shown.contains(question), "{shown}");
     let output = restore(folder.path()).exits(0);
     assert_eq!(
         output.stdout.lines().last(),

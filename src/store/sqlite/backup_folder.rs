@@ -266,6 +266,25 @@ mod tests {
     }
 
     #[test]
+    fn a_link_in_the_place_of_a_backup_is_not_that_backup() {
+        let folder = tempfile::tempdir().unwrap();
+        let backups = BackupFolder {
+            source: folder.path().join("a.db"),
+            folder: folder.path().into(),
+            deployment: DeploymentId("id".into()),
+            keep: 1,
+        };
+        let name = "animal-store-2026-11-15T16-00-00Z.db";
+        let (path, moved) = (folder.path().join(name), folder.path().join("moved"));
+        std::fs::write(&path, "a backup").unwrap();
+        let entry = ListedBackup::new(name.into(), &path.metadata().unwrap());
+        assert!(backups.has(&entry));
+        std::fs::rename(&path, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &path).unwrap();
+        assert!(!backups.has(&entry));
+    }
+
+    #[test]
     fn a_list_with_an_invalid_line_is_invalid() {
         let good = "animal-store-2026-11-15T16-00-00Z.db 4096 1794758400123456789";
         let entry = ListedBackup::parse(good).unwrap();

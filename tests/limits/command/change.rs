@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{is_secret, json_of, keys, line, with_a_key};
+use super::{is_secret, json_of, keys, line, rows, with_a_key};
 
 #[test]
 fn set_plan_changes_the_plan() {
@@ -45,7 +45,10 @@ fn rotate_prints_the_new_secret_alone_on_stdout() {
     );
     let key = json_of(keys(&operator, "rotate 1 --grace 2h --json --yes"));
     is_secret(key["key"].as_str().unwrap());
-    assert!(key["oldSecretUntil"].is_string());
+    let until = key["oldSecretUntil"].as_str().expect("a time");
+    let shown = rows(keys(&operator, "show 1"));
+    let row = ["old secret until", until];
+    assert!(shown.iter().any(|other| *other == row), "{shown:?}");
     let output = keys(&operator, "rotate 1 --grace 0s --yes").exits(0);
     assert!(
         output.stderr.contains("the old secret no longer works"),

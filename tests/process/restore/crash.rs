@@ -79,6 +79,24 @@ fn the_last_change_of_the_folder_is_on_disk_before_the_backup_gets_the_name_of_t
     }
 }
 
+/// A power failure could otherwise lose what was only in the log.
+#[test]
+fn the_log_of_the_old_database_is_removed_when_its_content_is_on_disk() {
+    let (folder, _) = with_backup();
+    let trace = "trace=pwrite64,fsync,fdatasync,unlink";
+    let strace = ["-f", "-y", "-o", "calls", "-e", trace, PROGRAM];
+    harness::run("strace", folder.path(), &[&strace[..], &RESTORE].concat()).exits(0);
+    let calls = fs::read_to_string(folder.path().join("calls")).expect("a file");
+    let lines: Vec<&str> = calls.lines().collect();
+    let is_removal = |call: &&str| call.contains("unlink(") && call.contains("animal-store.db-wal");
+    let removed = lines.iter().position(is_removal).expect(&calls);
+    let file = format!("<{}>", folder.path().join(SOURCE).display());
+    let is_write = |call: &&str| call.contains("pwrite64(") && call.contains(&file);
+    let written = lines[..removed].iter().rposition(is_write).expect(&calls);
+    let is_synced = |call: &&str| call.contains("sync(") && call.contains(&file);
+    assert!(lines[written..removed].iter().any(is_synced), "{calls}");
+}
+
 #[test]
 fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_restore_is_killed() {
     let (original, _) = with_backup();
