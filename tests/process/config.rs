@@ -31,7 +31,7 @@ const OPTIONS: [(&str, &str, &str); 22] = [
     ("log", "json", "xml"),
     ("log-level", "debug", "loud"),
     ("max-connections", "10", "0"),
-    ("max-connections-per-address", "10", "0"),
+    ("max-connections-per-address", "10", "1000001"),
     ("max-waiting-writes", "10", "many"),
     ("request-timeout", "3s", "0s"),
     ("idle-timeout", "4s", "3"),

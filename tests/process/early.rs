@@ -93,6 +93,20 @@ fn a_body_that_does_not_arrive_or_is_large_closes_the_connection_and_the_respons
 }
 
 #[test]
+fn a_body_in_very_many_chunks_is_not_read_to_its_end_although_it_is_small() {
+    let (_app, _, key) = App::start();
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    let secret = key.key.as_deref();
+    let head = head(secret, "/v1/nothing", "application/json", chunked);
+    let mut connection = key.connect();
+    let body = "1\r\nx\r\n".repeat(2_000);
+    connection.send(format!("{head}{body}0\r\n\r\n").as_bytes());
+    let response = connection.response();
+    assert_eq!(response.status, 404, "{response}");
+    assert_eq!(response.header("connection"), Some("close"), "{response}");
+}
+
+#[test]
 fn a_body_that_waits_for_100_continue_is_not_requested() {
     let (_app, _, key) = App::start();
     let secret = key.key.as_deref();

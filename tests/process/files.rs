@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use harness::{Connection, Process};
+use harness::{Connection, Process, eventually};
 use serde_json::json;
 
-use crate::{PROGRAM, folder, large_key};
+use crate::{PROGRAM, folder, large_key, logged};
 
 /// The number of connections in the startup lines.
 fn connections(process: &Process) -> usize {
@@ -48,6 +48,8 @@ fn with_few_files_the_limit_on_connections_leaves_room_for_the_data() {
         log.contains(&format!("max_connections={most}")) && !log.contains("cannot accept"),
         "{log}"
     );
+    let warning = "WARN the open-file limit allows fewer connections than --max-connections";
+    assert!(log.contains(warning), "{log}");
 }
 
 #[test]
@@ -82,4 +84,27 @@ fn the_startup_lines_show_the_limit_of_connections() {
     process.signal("TERM");
     assert_eq!(process.ends_within(Duration::from_secs(15)), Some(0));
     assert!(process.log().contains("max_connections=77"));
+}
+
+#[test]
+fn a_server_without_a_file_for_a_connection_logs_that_once_and_serves_when_there_is_one() {
+    let folder = folder();
+    let process = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let (id, client) = (process.id().to_string(), process.client(None));
+    let allow = |files: &str| {
+        harness::run("prlimit", folder.path(), &["--pid", &id, files]).exits(0);
+    };
+    allow("--nofile=5:");
+    let mut waiting = client.connect();
+    let mut log = logged(&process, &["WARN cannot accept connections", "os error 24"]);
+    allow("--nofile=1000:");
+    let request = client.request("GET", "/livez");
+    assert_eq!(request.send_on(&mut waiting).status, 200);
+    // An outage has ended when no accept has failed for five seconds.
+    eventually(Duration::from_secs(20), "the end is logged", || {
+        assert_eq!(client.get("/livez").status, 200);
+        log += &process.log();
+        log.contains("INFO accepting connections again")
+    });
+    assert_eq!(log.matches("cannot accept").count(), 1, "{log}");
 }

@@ -144,10 +144,12 @@ fn a_file_with_a_secret_that_cannot_be_used_is_rejected() {
         let end = format!("{option} secret: file not found");
         is_rejected(empty.path(), &args, 1, &end);
     }
-    let folder = folder_with("short", 0o600);
     let end =
         "--admin-token-file secret: the first line must be at least 16 visible ASCII characters";
-    is_rejected(folder.path(), &["--admin-token-file", "secret"], 1, end);
+    for token in ["15-characters-x", "16-characters-ä", "16 characters xx"] {
+        let folder = folder_with(token, 0o600);
+        is_rejected(folder.path(), &["--admin-token-file", "secret"], 1, end);
+    }
 }
 
 #[test]

@@ -147,11 +147,12 @@ fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
     let before = memory(&process);
     let mut raw = Raw::connect(&key, &certificate, &[]);
     let settings = raw.next_of(SETTINGS).expect("settings");
-    let most = settings
-        .payload
-        .chunks(6)
-        .find(|setting| setting[..2] == [0, 3]);
-    assert_eq!(most.expect("a limit")[2..], [0, 0, 0, 100]);
+    // Streams, the window of each, and the size of a head.
+    for (name, limit) in [(3, 100), (4, 16 * 1024), (6, 16 * 1024)] {
+        let mut limits = settings.payload.chunks(6);
+        let found = limits.find(|setting| setting[..2] == [0, name]);
+        assert_eq!(found.expect("a limit")[2..], u32::to_be_bytes(limit));
+    }
     // As fast as they can be sent, a hundred at a time.
     let head = raw.head("GET", "/v1/pets", &[]);
     let mut ended = 0;

@@ -1,6 +1,7 @@
 //! Notifications to the service manager, and keep-alives for its watchdog.
 
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use harness::{Client, eventually};
@@ -27,6 +28,21 @@ fn the_service_manager_is_notified_of_the_start_and_the_shutdown_and_gets_keep_a
     service.terminate();
     manager.wait_for("STOPPING=1", SOON);
     assert_eq!(service.code(), Some(0));
+}
+
+#[test]
+fn a_service_manager_may_listen_on_an_abstract_socket() {
+    let mut manager = Manager::new();
+    let name = format!("animal-store-test-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a name");
+    manager.notified = UnixDatagram::bind_addr(&address).expect("a socket");
+    let timeout = Some(Duration::from_millis(100));
+    manager
+        .notified
+        .set_read_timeout(timeout)
+        .expect("a timeout");
+    let _service = manager.start(&[("NOTIFY_SOCKET", &format!("@{name}"))]);
+    manager.wait_for("READY=1", SOON);
 }
 
 #[test]
