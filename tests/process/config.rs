@@ -5,7 +5,7 @@ use std::fs;
 use harness::{Client, Process};
 use tempfile::TempDir;
 
-use crate::{PROGRAM, folder, run};
+use crate::{FREE_PORTS, PROGRAM, folder, run};
 
 /// Every option of `serve` that takes a value, with a valid one and an invalid one.
 const OPTIONS: [(&str, &str, &str); 22] = [
@@ -279,8 +279,9 @@ fn a_value_with_a_blank_line_is_reported_with_its_option_and_the_reason() {
 #[test]
 fn the_file_may_be_a_pipe() {
     let folder = folder();
+    let ports = FREE_PORTS.join(" ");
     let script = format!(
-        "exec {PROGRAM} serve --no-migrate --config <(echo 'database = \"sqlite:other.db\"')"
+        "exec {PROGRAM} serve {ports} --no-migrate --config <(echo 'database = \"sqlite:other.db\"')"
     );
     let line = harness::run("bash", folder.path(), &["-c", &script]).fails_with(1);
     assert!(line.contains("there is no database at other.db"), "{line}");

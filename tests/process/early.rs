@@ -272,3 +272,19 @@ fn a_body_whose_chunks_are_malformed_is_400_and_the_response_announces_the_close
         assert!(connection.is_closed());
     }
 }
+
+#[test]
+fn a_shutdown_does_not_wait_for_the_rest_of_a_body_whose_response_was_sent() {
+    let (mut app, _, key) = App::start();
+    let length = "Content-Length: 100000\r\n";
+    let secret = key.key.as_deref();
+    let head = head(secret, "/v1/nothing", "application/json", length);
+    let mut connection = key.connect();
+    connection.send(head.as_bytes());
+    assert_eq!(connection.response().status, 404);
+    let began = Instant::now();
+    app.stop();
+    let took = began.elapsed();
+    // The server reads and discards for up to five seconds, but for one during a shutdown.
+    assert!(took < Duration::from_millis(3_500), "{took:?}");
+}

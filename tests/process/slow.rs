@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use animal_store::api::cors::Cors;
 use harness::{App, Client, Connection, Response, Stopwatch};
 
 /// The timeout that is tested, and the other one, which no test waits for.
@@ -52,7 +53,9 @@ pub(crate) fn is_raw_error(response: &Response, status: u16, code: &str) {
         "{response}"
     );
     assert_eq!(response.header("connection"), Some("close"), "{response}");
-    assert!(response.header("x-request-id").is_some(), "{response}");
+    for name in ["x-request-id", "date"] {
+        assert!(response.header(name).is_some(), "{name}: {response}");
+    }
     assert_eq!(
         response.header("x-content-type-options"),
         Some("nosniff"),
@@ -302,5 +305,21 @@ fn a_shutdown_cuts_off_no_response_though_more_requests_have_arrived() {
         assert!(rest.ends_with(&page[1_000..]), "{pause} ms: {end:?}");
         drop(stream);
         stopping.join().expect("stopped");
+    }
+}
+
+#[test]
+fn a_page_can_read_a_408_only_if_all_origins_are_allowed() {
+    for (origin, allowed) in [("*", Some("*")), ("https://shop.example", None)] {
+        let (_app, anonymous, _) = App::start_with(|config| {
+            config.cors = Cors::new(vec![origin.parse().expect("an origin")]);
+            config.request_timeout = Duration::from_millis(100);
+        });
+        let mut connection = anonymous.connect();
+        connection.send(b"GET /v1/pets HTTP/1.1\r\nOrigin: https://shop.example\r\n");
+        let response = connection.response();
+        is_raw_error(&response, 408, "request_timeout");
+        let header = response.header("access-control-allow-origin");
+        assert_eq!(header, allowed, "{response}");
     }
 }

@@ -12,8 +12,9 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Certificate, Client, eventually};
+use harness::{Certificate, Client, Connection, eventually};
 
+use crate::slow::is_raw_error;
 use crate::{PROGRAM, folder, run};
 
 /// Passes its standard input as the only socket, and becomes the program.
@@ -197,9 +198,11 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     }
     let log = || std::fs::read_to_string(&log_path).expect("a log");
     let connect = |_| TcpStream::connect(manager.address()).expect("a connection");
-    let crowd: Vec<TcpStream> = (0..260).map(connect).collect();
+    let mut crowd: Vec<TcpStream> = (0..260).map(connect).collect();
     let rejection = "operation=connection client=127.0.0.1 status=503 ms=0.000 reason=address";
     eventually(SOON, "a rejection", || log().contains(rejection));
+    let mut rejected: Connection = crowd.pop().expect("a connection").into();
+    is_raw_error(&rejected.response(), 503, "unavailable");
     drop(crowd);
     assert!(
         began.elapsed() < Duration::from_secs(8),

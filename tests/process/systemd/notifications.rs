@@ -114,4 +114,7 @@ fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
         silent = if signs { 0 } else { silent + 1 };
         silent >= 10
     });
+    let log = std::fs::read_to_string(manager.folder.path().join("log")).expect("a log");
+    let line = "ERROR workers do not respond: the watchdog is not reset workers=1";
+    assert_eq!(log.matches(line).count(), 1, "{log}");
 }
