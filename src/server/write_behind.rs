@@ -249,7 +249,7 @@ mod tests {
                 last: NOW,
             };
             let mut outbox = write_behind.outbox.try_lock().unwrap();
-            outbox.fill([(keys[0].id, usage)], NOW);
+            outbox.fill([(keys[0].identity, usage)], NOW);
             drop(outbox);
             block_on(write_behind.flush(&store, &directory, NOW.plus(sent_after))).unwrap();
             let usage = block_on(store.usage_on(NOW.day())).unwrap();

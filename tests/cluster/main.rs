@@ -26,6 +26,7 @@ mod privileges;
 mod query_plans;
 mod readiness;
 mod redis;
+mod redis_cluster;
 mod redis_user;
 mod registration;
 mod retries;
