@@ -1,6 +1,7 @@
 //! The body of a request, read while it arrives, and the handling of a body that no handler has read.
 
 use std::cell::Cell;
+use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -165,5 +166,22 @@ impl RequestBody {
             }
         };
         let _ = tokio::time::timeout(REMAINDER_TIMEOUT, all).await;
+    }
+
+    /// Reads and discards what arrives while the response is sent over HTTP/2. Each part that is not read keeps the whole buffer in
+    /// which it arrived, and the client decides how long the response takes.
+    pub(super) async fn discard_during(&mut self, sending: impl Future<Output = ()>) {
+        // A request waits for its client at most once, and sending may wait.
+        let progress = self.progress.take();
+        let all = async {
+            while let Ok(Some(_)) = self.next().await {}
+            pending().await
+        };
+        tokio::select! {
+            biased;
+            () = sending => {}
+            () = all => {}
+        }
+        self.progress = progress;
     }
 }

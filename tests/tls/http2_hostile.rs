@@ -265,6 +265,38 @@ fn large_heads_of_streams_whose_responses_are_not_read_cost_little() {
     drop(open);
 }
 
+/// A frame of a kind that has no meaning, which fills a read buffer of the server.
+fn filler() -> Vec<u8> {
+    frame(0x16, 0, 0, &[0; 8 << 10])
+}
+
+#[test]
+fn bodies_of_requests_whose_responses_are_not_read_cost_little() {
+    let (process, key, certificate, _folder) = process(&[]);
+    assert_eq!(key.get("/v1/pets").status, 200);
+    let before = memory(&process);
+    const MANY: u64 = 50;
+    let parts = [filler(), frame(DATA, 0, 1, b"x")].concat();
+    let open: Vec<Raw> = (0..MANY)
+        .map(|_| {
+            let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
+            let head = raw.head("GET", "/livez", &[]);
+            raw.send_frame(HEADERS, END_HEADERS, 1, &head);
+            for _ in 0..100 {
+                raw.send(&parts).expect("sent");
+            }
+            // All of it has been received.
+            raw.send_frame(PING, 0, 0, &[1; 8]);
+            assert!(raw.next_of(PING).is_some());
+            raw
+        })
+        .collect();
+    let each = memory(&process).saturating_sub(before) / MANY;
+    println!("{each} bytes for each of {MANY} connections");
+    assert!(each <= 192 << 10, "{each}");
+    drop(open);
+}
+
 #[test]
 fn an_idle_connection_costs_at_most_64_kib() {
     let (process, key, certificate, _folder) = process(&[]);

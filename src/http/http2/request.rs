@@ -84,7 +84,8 @@ async fn serve<S: Service>(
     let is_head = parts.method == Method::HEAD;
     // The client may take long to read the response, and a head is large.
     drop(parts);
-    send(&context, response, &exchange, is_head, &mut respond).await;
+    let sending = send(&context, response, &exchange, is_head, &mut respond);
+    body.discard_during(sending).await;
     if !body.is_read() && !is_over_limit {
         tokio::select! {
             () = Linger::discard(&context.worker.lingering, &mut body) => {}
