@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::timeouts::SHUTDOWN_GRACE;
 
 /// How long the client may pause.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The total time for which the client may continue to send.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,14 +47,13 @@ impl<'a> Linger<'a> {
         })
     }
 
-    /// Reads and discards the rest of a body over HTTP/2. Otherwise the stream would be reset immediately, and some clients,
-    /// such as curl 7.88, would lose the response.
-    pub(super) async fn discard(count: &'a Cell<usize>, body: &mut RequestBody) {
+    /// Reads and discards the rest of a body over HTTP/2, until the client pauses for too long. Otherwise the stream would be reset
+    /// immediately, and some clients, such as curl 7.88, would lose the response.
+    pub(super) async fn discard(count: &'a Cell<usize>, body: &mut RequestBody, silence: Duration) {
         let Some(_lingering) = Self::begin(count) else {
             return;
         };
-        let all =
-            async { while let Ok(Ok(Some(_))) = timeout(SILENCE_TIMEOUT, body.next()).await {} };
+        let all = async { while let Ok(Ok(Some(_))) = timeout(silence, body.next()).await {} };
         let _ = timeout(TOTAL_TIMEOUT, all).await;
     }
 

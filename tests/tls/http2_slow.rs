@@ -266,3 +266,25 @@ fn a_response_that_is_read_slowly_during_a_shutdown_arrives_whole() {
         stopping.join().expect("stopped");
     }
 }
+
+#[test]
+fn a_response_before_the_body_was_read_reaches_a_client_that_continues_to_send_during_a_shutdown() {
+    let (mut app, key, certificate, _folder) = server(|_| {});
+    let mut raw = Raw::connect(&key, &certificate, &[]);
+    raw.post(1, &[]);
+    raw.get(3, "/v1/pets");
+    assert_eq!(raw.response(3).0, 200);
+    let stopping = std::thread::spawn(move || app.stop());
+    assert!(raw.next_of(GOAWAY).is_some());
+    // The body is too large from its second part on.
+    for _ in 0..2 {
+        raw.send_frame(DATA, 0, 1, &[b'x'; 10_000]);
+    }
+    assert_eq!(raw.response(1).0, 413);
+    std::thread::sleep(Duration::from_millis(300));
+    raw.send_frame(DATA, END_STREAM, 1, &[b'x'; 30]);
+    while let Some(frame) = raw.next() {
+        assert_ne!(frame.kind, RST_STREAM, "{frame:?}");
+    }
+    stopping.join().expect("stopped");
+}

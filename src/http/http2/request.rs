@@ -14,9 +14,10 @@ use http::{Method, Request, StatusCode};
 
 use super::super::head::compact;
 use super::super::header::{self, LastValue, last_value};
-use super::super::linger::Linger;
+use super::super::linger::{Linger, SILENCE_TIMEOUT};
 use super::super::progress::InFlightRequest;
 use super::super::service::Worker;
+use super::super::timeouts::SHUTDOWN_GRACE;
 use super::super::{Exchange, Head, RequestBody, Response, Service};
 use super::received::ReceivedBody;
 use super::send::{RequestContext, WhenFull, send_body};
@@ -87,9 +88,11 @@ async fn serve<S: Service>(
     let sending = send(&context, response, &exchange, is_head, &mut respond);
     body.discard_during(sending).await;
     if !body.is_read() && !is_over_limit {
+        let count = &context.worker.lingering;
         tokio::select! {
-            () = Linger::discard(&context.worker.lingering, &mut body) => {}
-            () = context.outgoing.draining() => {}
+            () = Linger::discard(count, &mut body, SILENCE_TIMEOUT) => {}
+            // A shutdown shortens the pauses that the client may make.
+            () = context.outgoing.draining() => Linger::discard(count, &mut body, SHUTDOWN_GRACE).await,
         }
     }
 }
