@@ -56,6 +56,8 @@ fn builder() -> Builder {
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(MAX_STREAMS)
+        // An entry of the table would keep the whole buffer in which it arrived.
+        .header_table_size(0)
         .max_header_list_size(MAX_HEAD as u32)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -115,7 +117,7 @@ struct ServedConnection<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
     wire: Wire<IO>,
     deadlines: Deadlines<'a>,
     context: Rc<RequestContext<S>>,
-    /// Whether the GOAWAY of a shutdown has been sent.
+    /// Whether the GOAWAY has been sent that ends the connection with its last response.
     goaway_sent: bool,
 }
 
@@ -172,10 +174,12 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         let State::Serving(connection) = state else {
             return Poll::Pending;
         };
-        if is_draining && !*goaway_sent {
+        if is_draining {
+            context.outgoing.drain();
+        }
+        if (is_draining || wire.uses_table()) && !*goaway_sent {
             *goaway_sent = true;
             connection.graceful_shutdown();
-            context.outgoing.drain();
         }
         loop {
             match connection.poll_accept(cx) {

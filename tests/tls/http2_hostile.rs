@@ -11,7 +11,7 @@ use crate::raw::*;
 use crate::{folder, logged, run, serve};
 
 /// The memory of a process.
-fn memory(process: &Process) -> u64 {
+pub(crate) fn memory(process: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()));
     let status = status.expect("a process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -20,7 +20,7 @@ fn memory(process: &Process) -> u64 {
 }
 
 /// A server as a process of its own, a client with a key that no test exhausts, and its certificate.
-fn process(args: &[&str]) -> (Process, Client, Certificate, tempfile::TempDir) {
+pub(crate) fn process(args: &[&str]) -> (Process, Client, Certificate, tempfile::TempDir) {
     let folder = folder();
     let certificate = Certificate::new();
     certificate.write(folder.path());
@@ -62,7 +62,7 @@ fn a_malformed_path_or_host_is_not_logged_at_any_level() {
 }
 
 /// Sends until the server closes the connection, at most this many times. Returns how often.
-fn flood(raw: &mut Raw, times: usize, mut bytes: impl FnMut(usize) -> Vec<u8>) -> usize {
+pub(crate) fn flood(raw: &mut Raw, times: usize, mut bytes: impl FnMut(usize) -> Vec<u8>) -> usize {
     (0..times)
         .find(|number| raw.send(&bytes(*number)).is_err())
         .unwrap_or(times)
@@ -147,12 +147,13 @@ fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
     let before = memory(&process);
     let mut raw = Raw::connect(&key, &certificate, &[]);
     let settings = raw.next_of(SETTINGS).expect("settings");
-    // Streams, the window of each, and the size of a head.
-    for (name, limit) in [(3, 100), (4, 16 * 1024), (6, 16 * 1024)] {
+    // The table of HPACK, streams, the window of each, and the size of a head.
+    for (name, limit) in [(1, 0), (3, 100), (4, 16 * 1024), (6, 16 * 1024)] {
         let mut limits = settings.payload.chunks(6);
         let found = limits.find(|setting| setting[..2] == [0, name]);
         assert_eq!(found.expect("a limit")[2..], u32::to_be_bytes(limit));
     }
+    raw.send_frame(SETTINGS, ACK, 0, &[]);
     // As fast as they can be sent, a hundred at a time.
     let head = raw.head("GET", "/v1/pets", &[]);
     let mut ended = 0;
@@ -250,6 +251,7 @@ fn large_heads_of_streams_whose_responses_are_not_read_cost_little() {
     let open: Vec<Raw> = (0..20)
         .map(|_| {
             let mut raw = Raw::connect(&key, &certificate, &[(INITIAL_WINDOW, 0)]);
+            raw.send_frame(SETTINGS, ACK, 0, &[]);
             let head = raw.head("GET", "/livez", &[("x-large", &large)]);
             for stream in (1..200).step_by(2) {
                 raw.send_frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
@@ -266,7 +268,7 @@ fn large_heads_of_streams_whose_responses_are_not_read_cost_little() {
 }
 
 /// A frame of a kind that has no meaning, which fills a read buffer of the server.
-fn filler() -> Vec<u8> {
+pub(crate) fn filler() -> Vec<u8> {
     frame(0x16, 0, 0, &[0; 8 << 10])
 }
 

@@ -15,6 +15,7 @@ mod http2_frames;
 mod http2_hostile;
 mod http2_rejected;
 mod http2_slow;
+mod http2_table;
 mod raw;
 mod reload;
 

@@ -118,7 +118,8 @@ impl Raw {
             (":authority", "a.example"),
             ("authorization", &key),
         ];
-        encode(&[&fields, more].concat())
+        // It begins by emptying the dynamic table, as a client must that has acknowledged the settings of the server.
+        [&[0x20], &encode(&[&fields, more].concat())[..]].concat()
     }
 
     /// The next frame; none at the end of the connection.

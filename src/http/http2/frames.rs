@@ -1,5 +1,6 @@
-//! The frames that a client sends, as far as a timeout needs them: whether a head has arrived only in part. h2 does not
-//! expose this, and a client could keep a head incomplete as long as other requests are in flight.
+//! The frames that a client sends, as far as limits need them: whether a head has arrived only in part, and whether the client may
+//! still use the dynamic table of HPACK. h2 does not expose this. A client could keep a head incomplete as long as other requests are
+//! in flight, and keep the table although the server has announced that it has none.
 
 /// The bytes before the first frame.
 const PREFACE: usize = 24;
@@ -7,8 +8,19 @@ const PREFACE: usize = 24;
 const FRAME_HEADER: usize = 9;
 
 const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
 const CONTINUATION: u8 = 9;
+
+const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+const PRIORITY: u8 = 0x20;
+
+/// The bytes of a priority, before the fields.
+const PRIORITY_BYTES: usize = 5;
+
+/// The instruction of HPACK that empties the dynamic table: the first byte of the fields of a head.
+const EMPTY_TABLE: u8 = 0x20;
 
 /// What has arrived of the frames of a connection.
 pub(super) struct Frames {
@@ -22,6 +34,14 @@ pub(super) struct Frames {
     /// Whether the payload of the current frame is a part of a head.
     within_head: bool,
     heads: u64,
+    received: usize,
+    /// Whether the client has acknowledged the settings of the server.
+    is_acknowledged: bool,
+    /// Whether the client has emptied the table since: h2 then accepts no larger one.
+    table_is_empty: bool,
+    /// How many bytes of payload precede the fields of the current head.
+    fields_in: Option<usize>,
+    table_bytes: usize,
 }
 
 impl Frames {
@@ -33,13 +53,25 @@ impl Frames {
             awaits_continuation: false,
             within_head: false,
             heads: 0,
+            received: 0,
+            is_acknowledged: false,
+            table_is_empty: false,
+            fields_in: None,
+            table_bytes: 0,
         }
+    }
+
+    /// The bytes that had arrived when the client last sent a head that could add to the table.
+    pub(super) const fn table_bytes(&self) -> usize {
+        self.table_bytes
     }
 
     /// Reads on. Returns the number of the head that has arrived in part, if there is one.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Option<u64> {
+        self.received = self.received.saturating_add(bytes.len());
         loop {
             let skipped = self.rest.min(bytes.len());
+            self.find_fields(&bytes[..skipped]);
             (self.rest, bytes) = (self.rest - skipped, &bytes[skipped..]);
             if self.rest > 0 {
                 break;
@@ -62,8 +94,30 @@ impl Frames {
                 self.within_head = true;
                 self.awaits_continuation = flags & END_HEADERS == 0;
             }
+            self.is_acknowledged |= kind == SETTINGS && flags & ACK != 0;
+            if kind == HEADERS && !self.table_is_empty {
+                match flags & PADDED {
+                    0 => self.fields_in = Some(usize::from(flags & PRIORITY != 0) * PRIORITY_BYTES),
+                    // There may be no fields before the padding, which can contain anything.
+                    _ => self.table_bytes = self.received,
+                }
+            }
         }
         (self.within_head || self.awaits_continuation).then_some(self.heads)
+    }
+
+    /// Reads the first byte of the fields of a head, if it is in this part of a payload.
+    fn find_fields(&mut self, payload: &[u8]) {
+        let Some(before) = self.fields_in else { return };
+        let Some(first) = payload.get(before) else {
+            self.fields_in = Some(before - payload.len());
+            return;
+        };
+        self.fields_in = None;
+        match self.is_acknowledged && *first == EMPTY_TABLE {
+            true => self.table_is_empty = true,
+            false => self.table_bytes = self.received,
+        }
     }
 }
 
@@ -115,5 +169,43 @@ mod tests {
         let next = [&whole[15..], &whole[..15]].concat();
         assert_eq!(frames.read(&next), Some(1));
         assert_eq!(frames.read(&whole[15..]), None);
+    }
+
+    #[test]
+    fn a_client_has_a_table_until_it_has_acknowledged_the_settings_and_emptied_the_table() {
+        let head = |flags, payload: &[u8]| {
+            let mut head = frame(HEADERS, flags, payload.len());
+            head[FRAME_HEADER..].copy_from_slice(payload);
+            head
+        };
+        let (acknowledged, empties) = (
+            frame(SETTINGS, ACK, 0),
+            head(END_HEADERS, &[EMPTY_TABLE, 0x82]),
+        );
+        let with_priority = head(END_HEADERS | PRIORITY, &[0, 0, 0, 0, 0, EMPTY_TABLE]);
+        let continued = [head(0, &[]), frame(CONTINUATION, END_HEADERS, 1)].concat();
+        let padded = head(PADDED | END_HEADERS, &[1, EMPTY_TABLE]);
+        for (before, has_table) in [
+            ([&acknowledged[..], &empties], false),
+            ([&acknowledged[..], &with_priority], false),
+            ([&empties[..], &acknowledged], true),
+            ([&acknowledged[..], &continued], true),
+            ([&acknowledged[..], &padded], true),
+        ] {
+            let all = [&[0; PREFACE][..], before[0], before[1]].concat();
+            for size in [1, 10, all.len()] {
+                let mut frames = Frames::new();
+                for part in all.chunks(size) {
+                    frames.read(part);
+                }
+                let counted = frames.table_bytes();
+                frames.read(&head(END_HEADERS, &[0x82]));
+                assert_eq!(
+                    frames.table_bytes() > counted,
+                    has_table,
+                    "{before:?} in parts of {size}"
+                );
+            }
+        }
     }
 }

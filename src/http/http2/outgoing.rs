@@ -44,8 +44,9 @@ impl Outgoing {
     }
 
     pub(super) fn drain(&self) {
-        self.draining.set(true);
-        self.changed.notify_waiters();
+        if !self.draining.replace(true) {
+            self.changed.notify_waiters();
+        }
     }
 
     /// Waits until the server shuts down.

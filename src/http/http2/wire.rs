@@ -21,6 +21,13 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// The bytes after which a client that still uses the dynamic table of HPACK is asked to reconnect. Each entry of the table can keep
+/// a buffer with what arrived before it.
+const MAX_TABLE_BYTES: usize = 64 * 1024;
+
+/// The bytes after which it is disconnected: enough for what a client may have sent before it knows that it has to reconnect.
+const DISCONNECT_TABLE_BYTES: usize = 4 * MAX_TABLE_BYTES;
+
 /// The byte stream of a connection. Clones share it: h2 has one, and the connection has one.
 pub(super) struct Wire<IO>(Rc<RefCell<WireState<IO>>>);
 
@@ -81,6 +88,11 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
     /// Whether the client has sent something since the last call.
     pub(super) fn take_received(&self) -> bool {
         std::mem::take(&mut self.0.borrow_mut().has_received)
+    }
+
+    /// Whether the client has used the dynamic table of HPACK for too long.
+    pub(super) fn uses_table(&self) -> bool {
+        self.0.borrow().frames.table_bytes() > MAX_TABLE_BYTES
     }
 
     /// Whether a client that does not read everything has read enough since the last check.
@@ -164,6 +176,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<IO> {
             (Some(number), Some((same, since))) if same == number => Some((number, since)),
             (Some(number), _) => Some((number, Instant::now())),
         };
+        if inner.frames.table_bytes() > DISCONNECT_TABLE_BYTES {
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
         Poll::Ready(Ok(()))
     }
 }
