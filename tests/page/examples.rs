@@ -1,6 +1,8 @@
 //! The examples, run as the page shows them.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -138,26 +140,28 @@ fn before_a_minute_ends<T>(app: &App, run: impl FnOnce() -> T) -> T {
     })
 }
 
+/// The client on the page, for the server at this origin.
+fn client(language: &str, origin: &str) -> String {
+    let page = include_str!("../../docs/api.md");
+    let (_, rest) = page
+        .split_once(&format!("```{language} client\n"))
+        .expect("a client");
+    let (code, _) = rest.split_once("```\n").expect("an end");
+    // Small pages, so that five animals are more requests than the key has.
+    code.replace("limit=100", "limit=1")
+        .replace("http://127.0.0.1:8080", origin)
+}
+
 #[test]
 fn the_client_in_every_language_waits_as_long_as_it_is_told_and_lists_every_animal() {
-    let page = include_str!("../../docs/api.md");
-    let code = |language: &str| {
-        let (_, rest) = page
-            .split_once(&format!("```{language} client\n"))
-            .expect("a client");
-        let (code, _) = rest.split_once("```\n").expect("an end");
-        // Small pages, so that five animals are more requests than the key has.
-        code.replace("limit=100", "limit=1")
-    };
     // The address is in the program, so it is compiled for the server that it will talk to.
     let apps = LANGUAGES.map(|language| {
         let (app, _, key) = App::start();
         key.create_many(5);
-        let code = code(language).replace("http://127.0.0.1:8080", &app.origin());
-        (language, app, code)
+        (language, client(language, &app.origin()), app)
     });
-    let programs = Programs::new(&[("client".to_owned(), apps[3].2.clone())]);
-    for (language, mut app, code) in apps {
+    let programs = Programs::new(&[("client".to_owned(), apps[3].1.clone())]);
+    for (language, code, mut app) in apps {
         let limited = app.key(enterprise(3, 1000));
         let key = limited.key.clone().expect("a key");
         let began = Instant::now();
@@ -177,4 +181,41 @@ fn the_client_in_every_language_waits_as_long_as_it_is_told_and_lists_every_anim
             .filter(|line| line.contains(" 429 ") || line.contains("status=429"));
         assert_eq!(rejected.count(), 1, "{language} retried too early:\n{log}");
     }
+}
+
+/// What a proxy responds by itself, a response that breaks off, and a complete one: a status, the declared length, and a body.
+const RESPONSES: [(&str, usize, &str); 4] = [
+    ("502 Bad Gateway", 6, "<html>"),
+    ("504 Gateway Time-out", 6, "<html>"),
+    ("200 OK", 23, "[{\"id\":1"),
+    ("200 OK", 23, "[{\"id\":1,\"name\":\"Rex\"}]"),
+];
+
+/// Serves these responses, one on each connection.
+fn unreliable() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let origin = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for (status, length, body) in RESPONSES {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let _ = stream.read(&mut [0; 4096]);
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n");
+            let _ = write!(stream, "{head}Connection: close\r\n\r\n{body}");
+        }
+    });
+    origin
+}
+
+#[test]
+fn the_client_in_every_language_retries_after_an_error_of_a_proxy_and_a_broken_response() {
+    let codes = LANGUAGES.map(|language| (language, client(language, &unreliable())));
+    let programs = &Programs::new(&[("client".to_owned(), codes[3].1.clone())]);
+    std::thread::scope(|threads| {
+        for (language, code) in &codes {
+            threads.spawn(move || {
+                let shown = programs.run(language, "client", code, "key");
+                assert_eq!(shown.matches("Rex").count(), 1, "{language}: {shown}");
+            });
+        }
+    });
 }
