@@ -94,6 +94,9 @@ fn every_documented_status_of_every_operation_can_be_produced() {
         note(operation, key.get(target).status);
         note(operation, anonymous.get(target).status);
         note(operation, key.get(&format!("{target}?{long}")).status);
+        let mut incomplete = key.connect();
+        incomplete.send(format!("GET {target} HTTP/1.1\r\n").as_bytes());
+        note(operation, incomplete.response().status);
     }
     note("listPets", key.get("/v1/pets?limit=0").status);
     note(ORDERS.0, key.get("/v1/store/orders?limit=0").status);
