@@ -276,6 +276,9 @@ fn three_nodes_behind_nginx_are_one_service() {
         let large = json!({"name": "x".repeat(length), "categoryId": 1});
         client.create(&large).is_error(413, "body_too_large");
     }
+    let url = |length: usize| format!("/v1/pets?{}", "x".repeat(length - "/v1/pets?".len()));
+    assert_eq!(client.get(&url(8_190)).status, 200);
+    client.get(&url(8_300)).is_error(414, "uri_too_long");
     let mut without_host = client.connect();
     without_host.send(b"GET /livez HTTP/1.0\r\n\r\n");
     let response = without_host.response();
