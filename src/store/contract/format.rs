@@ -16,19 +16,25 @@ pub enum Mode {
     Serve { migrate: bool },
     /// Copies a database, or writes a copy to it: no server may use it meanwhile.
     Copy {
-        /// Whether it may be created or migrated: only the target is.
-        migrate: bool,
+        /// Whether a missing one is created: only the target is. Neither is migrated, because that stays when the copy is rejected.
+        create: bool,
     },
 }
 
 impl Mode {
-    /// Whether a missing database is created, and an older one is brought to the format of this version.
-    pub fn migrates(self) -> bool {
+    /// Whether a missing database is created.
+    pub fn creates(self) -> bool {
         match self {
             Self::ReadOnly | Self::ReadWrite => false,
             Self::Migrate => true,
-            Self::Serve { migrate } | Self::Copy { migrate } => migrate,
+            Self::Serve { migrate } => migrate,
+            Self::Copy { create } => create,
         }
+    }
+
+    /// Whether an older database is brought to the format of this version.
+    fn migrates(self) -> bool {
+        self.creates() && !matches!(self, Self::Copy { .. })
     }
 
     pub(crate) fn serves(self) -> bool {
@@ -75,8 +81,7 @@ impl WrongFormat {
             Some(found) if found > known => Err(Self(format!(
                 "{database} has format {found}, and this version supports formats up to {known}: use a newer animal-store"
             ))),
-            _ if mode.migrates() => Ok(()),
-            None => {
+            None if !mode.creates() => {
                 let advice = match mode {
                     Mode::Copy { .. } => "specify one that exists",
                     Mode::Serve { .. } => {
@@ -88,10 +93,10 @@ impl WrongFormat {
                     "there is no database at {database}: {advice}"
                 )))
             }
-            Some(found) if found < known => Err(Self(format!(
+            Some(found) if found < known && !mode.migrates() => Err(Self(format!(
                 "{database} has format {found}, and this version needs format {known}: run `animal-store migrate`"
             ))),
-            Some(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 }

@@ -36,19 +36,19 @@ pub(crate) struct PgSession {
 
 impl PgSession {
     pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
-        let session = Self::connect(database, url, Mode::Copy { migrate: false }).await?;
+        let session = Self::connect(database, url, Mode::Copy { create: false }).await?;
         let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ";
         session.begin(session.lease.batch_execute(snapshot)).await?;
         Ok(session)
     }
 
-    /// Begins to write a database, which is created or migrated first. None if it is the source, by whatever name.
+    /// Begins to write a database, which is created first if it is missing. None if it is the source, by whatever name.
     pub(crate) async fn target(
         database: &Database,
         url: &PostgresUrl,
         source: Option<&Self>,
     ) -> anyhow::Result<Option<Self>> {
-        let session = Self::connect(database, url, Mode::Copy { migrate: true }).await?;
+        let session = Self::connect(database, url, Mode::Copy { create: true }).await?;
         if let Some(source) = source
             && source.deployment().await? == session.deployment().await?
             && session.is_locked().await?

@@ -28,7 +28,7 @@ const MISSING_PRIVILEGES: &str = "SELECT current_user::text, needed.object, need
      FROM unnest($1::text[], $2::text[]) AS needed (object, privilege)
      WHERE to_regclass(needed.object) IS NOT NULL AND NOT has_table_privilege(needed.object, needed.privilege)";
 
-/// Why the role does not find the tables, if some schema has them. No row if this process migrates ($1) and has a schema to create new
+/// Why the role does not find the tables, if some schema has them. No row if this process creates a missing database ($1) and has a schema to create new
 /// tables in.
 const HIDDEN_TABLES: &str = "SELECT CASE WHEN has_schema_privilege(n.oid, 'USAGE')
          THEN format('the tables are in the schema %1$I, which is not in the search_path: run ALTER ROLE %2$I SET search_path = %1$I',
@@ -42,7 +42,7 @@ const HIDDEN_TABLES: &str = "SELECT CASE WHEN has_schema_privilege(n.oid, 'USAGE
 /// Fails if the tables are in a schema where the role does not find them.
 pub(super) async fn check_schema(pool: &Pool, mode: Mode) -> PgResult<()> {
     let lease = pool.borrow().await?;
-    let hidden = lease.query_opt(HIDDEN_TABLES, &[&mode.migrates()]).await?;
+    let hidden = lease.query_opt(HIDDEN_TABLES, &[&mode.creates()]).await?;
     lease.release();
     match hidden {
         Some(row) => Err(PgError::Failed(row.try_get(0)?)),

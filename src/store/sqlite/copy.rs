@@ -62,7 +62,7 @@ impl Drop for DiscardOnDrop {
 impl SqliteSession {
     /// Begins to read a database.
     pub(crate) fn source(path: &Path) -> anyhow::Result<Self> {
-        let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: false }, 1, None)?;
+        let (engine, _) = Sqlite::open(path, Mode::Copy { create: false }, 1, None)?;
         let engine = DiscardOnDrop(Some(engine));
         // Not a read-only one, which would leave behind the files that SQLite creates next to a database in WAL mode.
         let connection = open(path)?;
@@ -70,9 +70,9 @@ impl SqliteSession {
         Ok(Self { connection, engine })
     }
 
-    /// Begins to write a database, which is created or migrated first.
+    /// Begins to write a database, which is created first if it is missing.
     pub(crate) fn target(path: &Path) -> anyhow::Result<Self> {
-        let (engine, _) = Sqlite::open(path, Mode::Copy { migrate: true }, 1, None)?;
+        let (engine, _) = Sqlite::open(path, Mode::Copy { create: true }, 1, None)?;
         let engine = DiscardOnDrop(Some(engine));
         let connection = open(path)?;
         connection.pragma_update(None, "synchronous", "FULL")?;

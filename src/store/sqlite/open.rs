@@ -62,7 +62,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         return Err(OpenError::UnsafeSqlite(rusqlite::version()));
     }
     let found = inspect(path)?;
-    if found == FileState::Missing && mode.migrates() && !folder(path).is_dir() {
+    if found == FileState::Missing && mode.creates() && !folder(path).is_dir() {
         let problem = "its folder does not exist: create it first";
         return Err(OpenError::cannot_open(path, problem));
     }
@@ -116,7 +116,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         }
     }
     // The source of a copy. A writer would change a backup, which is not in WAL mode.
-    if mode == (Mode::Copy { migrate: false }) {
+    if mode == (Mode::Copy { create: false }) {
         return Ok(for_reading(lock));
     }
     let created = migrates && !path.exists() && create(path)?;
@@ -244,7 +244,7 @@ fn connect(
         configure(&connection)?;
         let synchronous: i32 =
             connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-        let before = match mode.migrates() {
+        let before = match mode.creates() {
             true => migrations::run(&mut connection)?,
             false => migrations::format(&connection)?,
         };

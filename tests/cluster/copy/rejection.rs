@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use harness::{Postgres, eventually};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{FROM, command, copy, dump_server};
@@ -114,6 +115,35 @@ fn a_target_that_has_data_the_source_itself_and_what_is_not_a_database_are_rejec
     let secret = ["--database-password-file", "text.db"];
     let line = copy(folder.path(), FROM, "sqlite:new.db", &secret).fails_with(2);
     assert!(line.contains("--database-password-file requires"), "{line}");
+}
+
+#[test]
+fn a_target_of_an_older_format_is_rejected_and_not_migrated() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let (url, file) = (postgres.url(), "sqlite:older.db");
+    for database in [FROM, &url, file] {
+        command(folder.path(), database, "migrate");
+    }
+    let format = "select format from animal_store_format";
+    let known: i64 = postgres.psql("postgres", format).parse().expect("a format");
+    let older = known - 1;
+    let change = format!("update animal_store_format set format = {older}");
+    postgres.psql("postgres", &change);
+    let embedded = Connection::open(folder.path().join("older.db")).expect("a database");
+    let changed = embedded.pragma_update(None, "user_version", older);
+    changed.expect("a format");
+    let reason = format!(
+        " has format {older}, and this version needs format {known}: run `animal-store migrate`"
+    );
+    for to in [&*url, file] {
+        let line = copy(folder.path(), FROM, to, &[]).fails_with(1);
+        assert!(line.starts_with("animal-store: --to: "), "{line}");
+        assert!(line.ends_with(&reason), "{line}");
+    }
+    assert_eq!(postgres.psql("postgres", format), older.to_string());
+    let kept = embedded.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    assert_eq!(kept.expect("a format"), older);
 }
 
 #[test]
