@@ -9,6 +9,7 @@ mod creation;
 mod discard;
 mod error;
 mod files;
+mod hard_link;
 mod identity;
 mod import;
 mod import_wait;

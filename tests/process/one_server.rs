@@ -146,6 +146,41 @@ fn a_command_reports_the_second_name_of_a_file_and_not_the_running_server() {
 }
 
 #[test]
+fn nothing_is_read_by_a_second_name_that_has_no_log_next_to_it_except_a_backup() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    server.client(Some(&key)).create_many(1);
+    run(folder.path(), &[], &["backup", "backup.db"]).exits(0);
+    for (name, second) in [(FILE, "second.db"), ("backup.db", "snapshot.db")] {
+        fs::hard_link(folder.path().join(name), folder.path().join(second)).expect("a name");
+    }
+    for (args, is_backup) in [
+        ("pets list --database sqlite:", false),
+        ("pets export - --database sqlite:", false),
+        ("backup new.db --force --database sqlite:", false),
+        ("restore --yes --database sqlite:restored.db ", true),
+    ] {
+        let args = |name: &str| format!("{args}{name}");
+        let on = |args: String| run(folder.path(), &[], &args.split(' ').collect::<Vec<_>>());
+        let line = on(args("second.db")).fails_with(1);
+        let wanted = "second.db has another name (a hard link)";
+        assert!(line.contains(wanted), "{line}");
+        on(args("snapshot.db")).exits(0);
+        if !is_backup {
+            on(args(FILE)).exits(0);
+        }
+    }
+    // The second name that an interrupted restore has left behind, of a database in WAL mode.
+    let restored = ["--database", "sqlite:restored.db"];
+    let on = |args: &[&str]| run(folder.path(), &[], &[args, &restored].concat());
+    on(&["keys", "revoke", "1"]).exits(0);
+    let kept = folder.path().join("restored.db.before-restore-1");
+    fs::hard_link(folder.path().join("restored.db"), kept).expect("a name");
+    on(&["pets", "list"]).exits(0);
+}
+
+#[test]
 fn the_other_commands_work_next_to_a_server() {
     let folder = folder();
     let key = large_key(folder.path());

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::connect;
+use super::hard_link::may_lack_commits;
 use super::migrations;
 use super::open_error::OpenError;
 
@@ -121,6 +122,9 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
                 .query_row(&ends, (), |_| Ok(()))
                 .map_err(open_error)?;
         }
+    }
+    if may_lack_commits(path) {
+        return Err(OpenError::HardLinked(path.into()));
     }
     Ok(FileState::Format(format))
 }

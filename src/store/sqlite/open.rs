@@ -1,23 +1,19 @@
 //! Opening the file in each mode, and the setup of the connection that writes.
 
-use std::ffi::OsString;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::connect::{configure, give_to_owner_of_folder, sibling};
+use super::hard_link::{has_second_name, reject_hard_links};
 use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
 use super::{lock_wait, migrations};
-use crate::new_file::{
-    NewFile, NewFileError, Overwrite, TEMPORARY_SUFFIX, folder, remove_leftovers,
-};
+use crate::new_file::{NewFile, NewFileError, Overwrite, folder, remove_leftovers};
 use crate::store::contract::{FormatChange, Mode, WrongFormat};
 
 /// The oldest supported version of SQLite: earlier ones can lose commits in WAL mode.
@@ -25,9 +21,6 @@ const MIN_SQLITE: i32 = 3_051_003;
 
 /// The timeout of one attempt to write while another process writes. During an import the writer tries again.
 pub(super) const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The suffix, before a time, of the name under which a restore keeps the database that it replaces.
-pub(super) const KEPT_SUFFIX: &str = ".before-restore-";
 
 pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
@@ -154,43 +147,6 @@ fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
         data: vec![FileIdentity::at(path.to_owned())?, next_to_it("-wal")?],
         locks: vec![next_to_it("-shm")?],
     })
-}
-
-fn has_second_name(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| file.nlink() > 1)
-}
-
-/// Rejects a file with a second name (hard link): a process that opens it by that one has another write-ahead log and another
-/// lock. A name that an interrupted creation or restore has left behind is removed, so the caller MUST hold the lock.
-pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
-    let Ok(file) = std::fs::metadata(path) else {
-        return Ok(());
-    };
-    if file.nlink() == 1 {
-        return Ok(());
-    }
-    let unfinished = [TEMPORARY_SUFFIX, KEPT_SUFFIX].map(|suffix| sibling(path, suffix));
-    let is_unfinished = |name: OsString| {
-        let mut prefixes = unfinished.iter().filter_map(|path| path.file_name());
-        prefixes.any(|prefix| {
-            let name = name.as_encoded_bytes();
-            name.starts_with(prefix.as_encoded_bytes())
-        })
-    };
-    let is_same = |other: Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
-    let entries = std::fs::read_dir(folder(&unfinished[0]))
-        .into_iter()
-        .flatten();
-    for entry in entries.flatten() {
-        if is_unfinished(entry.file_name()) && entry.metadata().is_ok_and(is_same) {
-            // One that cannot be removed is found again below.
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    match std::fs::metadata(path) {
-        Ok(file) if file.nlink() > 1 => Err(OpenError::HardLinked(path.into())),
-        _ => Ok(()),
-    }
 }
 
 /// Creates the file under another name and then renames it: a process that is killed meanwhile leaves no incomplete database, and

@@ -22,10 +22,10 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
 use super::connect::{self, give_to_owner_of_folder, open_exclusively, with_suffix};
+use super::hard_link::reject_hard_links;
 use super::inspect::{FileState, PLACEHOLDER_START, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
-use super::open::reject_hard_links;
 use super::open_error::OpenError;
 use super::permission;
 use super::reactivated_keys::ReactivatedKeys;

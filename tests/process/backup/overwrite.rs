@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 
+use rusqlite::Connection;
+
 use super::{SOURCE, animals, with_database};
 use crate::calls::names;
 use crate::run;
@@ -33,10 +35,12 @@ fn the_database_itself_another_one_in_use_and_what_is_not_a_file_are_never_repla
         std::os::unix::fs::symlink(to, folder.path().join(name)).expect("a link");
     };
     link("nothing", "dangling");
-    // As that of a running server, which a link leads to.
-    fs::write(folder.path().join("animal-store.db-shm"), "").expect("a file");
-    link("animal-store.db-shm", "to-shm");
     let before = fs::read(folder.path().join(SOURCE)).expect("a file");
+    // As a running server does, this keeps a -wal and a -shm next to the file. A link leads to the latter.
+    let open = Connection::open(folder.path().join(SOURCE)).expect("a database");
+    let count = open.query_row("SELECT count(*) FROM pets", (), |row| row.get::<_, i64>(0));
+    count.expect("a count");
+    link("animal-store.db-shm", "to-shm");
     let files = names(folder.path());
     for (name, part) in [
         (SOURCE, "belongs to the database itself"),

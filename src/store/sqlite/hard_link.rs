@@ -1,0 +1,75 @@
+//! A second name (hard link) of a file: a process that opens the file by that name has another write-ahead log and another lock.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::connect::{has_wal_or_journal, sibling};
+use super::open_error::OpenError;
+use crate::new_file::{TEMPORARY_SUFFIX, folder};
+
+/// The suffix, before a time, of the name under which a restore keeps the database that it replaces.
+pub(super) const KEPT_SUFFIX: &str = ".before-restore-";
+
+pub(super) fn has_second_name(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.nlink() > 1)
+}
+
+/// Rejects a file with a second name. A name that an interrupted creation or restore has left behind is removed, so the caller MUST hold
+/// the lock.
+pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
+    if let Ok(file) = std::fs::metadata(path) {
+        for name in unfinished_names(path, &file) {
+            // One that cannot be removed is found again below.
+            let _ = std::fs::remove_file(name);
+        }
+    }
+    match has_second_name(path) {
+        true => Err(OpenError::HardLinked(path.into())),
+        false => Ok(()),
+    }
+}
+
+/// Whether commits may be in a write-ahead log next to a second name of the file, where a process that reads it by this name does not find
+/// them. A backup has no such log, because it is not in WAL mode.
+pub(super) fn may_lack_commits(path: &Path) -> bool {
+    let has_other_names = || {
+        std::fs::metadata(path)
+            .is_ok_and(|file| file.nlink() > 1 + unfinished_names(path, &file).len() as u64)
+    };
+    // Looked for twice: a creation that is in progress may remove a name in between.
+    !has_wal_or_journal(path) && has_other_names() && has_other_names() && is_in_wal_mode(path)
+}
+
+/// The names of the file that a creation or a restore gives it for a moment.
+fn unfinished_names(path: &Path, file: &Metadata) -> Vec<PathBuf> {
+    if file.nlink() == 1 {
+        return Vec::new();
+    }
+    let prefixes = [TEMPORARY_SUFFIX, KEPT_SUFFIX].map(|suffix| sibling(path, suffix));
+    let is_unfinished = |entry: &std::fs::DirEntry| {
+        let name = entry.file_name();
+        let mut prefixes = prefixes.iter().filter_map(|path| path.file_name());
+        prefixes.any(|prefix| {
+            let name = name.as_encoded_bytes();
+            name.starts_with(prefix.as_encoded_bytes())
+        })
+    };
+    let is_same = |other: Metadata| (other.dev(), other.ino()) == (file.dev(), file.ino());
+    let entries = std::fs::read_dir(folder(&prefixes[0]))
+        .into_iter()
+        .flatten();
+    entries
+        .flatten()
+        .filter(|entry| is_unfinished(entry) && entry.metadata().is_ok_and(is_same))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// Whether the file format's write version is that of WAL mode. A connection that treats the file as immutable does not report it.
+fn is_in_wal_mode(path: &Path) -> bool {
+    let mut header = [0; 19];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    read.is_ok() && header[18] == 2
+}
