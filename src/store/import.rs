@@ -66,7 +66,7 @@ impl Import {
     /// Makes what was inserted visible, and returns the number of animals.
     pub async fn commit(self) -> std::result::Result<u64, ImportError> {
         match self.0 {
-            Staging::Sqlite(import) => Ok(import.commit()?),
+            Staging::Sqlite(import) => import.commit(),
             Staging::Postgres(import) => import.commit().await,
         }
     }

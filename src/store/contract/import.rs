@@ -52,7 +52,7 @@ pub enum ImportError {
         /// The smallest of them, if it is still there.
         Option<PetId>,
     ),
-    /// The connection was lost during the commit.
+    /// The connection was lost, or a sync failed, during the commit.
     #[error(
         "{0}; whether the animals were imported is unknown: look for them before you import them again"
     )]

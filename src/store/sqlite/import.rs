@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
 use super::connect::sibling;
-use super::error::is_busy;
+use super::error::{describe, is_busy, is_fatal};
 use super::lock::FileLock;
 use super::lock_wait::Wait;
 use super::open;
@@ -205,9 +205,14 @@ impl SqliteImport {
         id.map(PetId).ok()
     }
 
-    pub(crate) fn commit(self) -> Result<u64> {
+    pub(crate) fn commit(self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
-            self.connection.execute_batch("COMMIT")?;
+            let committed = self.connection.execute_batch("COMMIT");
+            // After a sync that failed, the commit may be in the write-ahead log, and then the next process finds it.
+            committed.map_err(|error| match is_fatal(&error) {
+                true => ImportError::Unconfirmed(describe(&error)),
+                false => StoreError::from(error).into(),
+            })?;
         }
         Ok(self.staged)
     }
