@@ -31,7 +31,7 @@ pub enum Overwrite {
     No,
 }
 
-/// Why a file was not written.
+/// Why a file was not written, or may not stay.
 #[derive(Debug, thiserror::Error)]
 pub enum NewFileError {
     #[error("{0} already exists: choose another name, or use --force to replace it")]
@@ -42,6 +42,11 @@ pub enum NewFileError {
     Dangling(PathBuf),
     #[error("cannot write {0}: {1}")]
     Failed(PathBuf, io::Error),
+    /// The new file is in place, perhaps instead of another one.
+    #[error(
+        "{0} was written, but its folder could not be synced, so a power failure may undo that: {1}"
+    )]
+    Unsynced(PathBuf, io::Error),
 }
 
 /// A file that is not complete yet.
@@ -163,12 +168,13 @@ impl NewFile {
         self.sync()?;
         self.rename()?;
         self.published = true;
-        sync_folder(&self.target).map_err(|error| {
-            // One that replaced another stays: it is complete, and the other one is gone.
-            if self.overwrite == Overwrite::No {
+        sync_folder(&self.target).map_err(|error| match self.overwrite {
+            // One that may have replaced another stays: it is complete, and the other one is gone.
+            Overwrite::Yes => NewFileError::Unsynced(self.target.clone(), error),
+            Overwrite::No => {
                 let _ = std::fs::remove_file(&self.target);
+                self.write_error(error)
             }
-            self.write_error(error)
         })
     }
 

@@ -32,7 +32,9 @@ impl From<InvalidConfig> for Failure {
 impl From<NewFileError> for Failure {
     fn from(error: NewFileError) -> Self {
         match error {
-            NewFileError::Failed(..) => Self::Failed(error.to_string()),
+            NewFileError::Failed(..) | NewFileError::Unsynced(..) => {
+                Self::Failed(error.to_string())
+            }
             _ => Self::Usage(error.to_string()),
         }
     }

@@ -117,7 +117,8 @@ impl RestoreCommand {
             "revokedSince": keys(|reactivated| &reactivated.revoked),
             "rotatedSince": keys(|reactivated| &reactivated.rotated),
         });
-        print::result_lines(self.options.json, &report, &lines)
+        print::result_lines(self.options.json, &report, &lines)?;
+        done.unsynced.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 

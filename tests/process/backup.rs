@@ -190,6 +190,29 @@ fn a_full_disk_and_a_failed_sync_leave_neither_a_backup_nor_a_part_of_one() {
 }
 
 #[test]
+fn a_file_that_was_replaced_before_a_sync_failed_is_reported_as_that() {
+    let folder = with_database();
+    let path = folder.path().to_str().expect("text");
+    let inject = "inject=fsync:error=EIO";
+    let strace = ["-f", "-o", "/dev/null", "-P", path, "-e", inject, PROGRAM];
+    for command in [
+        "backup copy.db --force",
+        "pets export copy.db --format csv --force",
+    ] {
+        fs::write(folder.path().join("copy.db"), "old").expect("a file");
+        let command: Vec<&str> = command.split(' ').collect();
+        let output = harness::run("strace", folder.path(), &[&strace, &command[..]].concat());
+        let line = output.fails_with(1);
+        let wanted = "animal-store: copy.db was written, but its folder could not be synced, so a power failure may undo that: ";
+        assert!(line.starts_with(wanted), "{line}");
+        assert_ne!(
+            fs::read(folder.path().join("copy.db")).expect("a file"),
+            b"old"
+        );
+    }
+}
+
+#[test]
 fn a_sync_that_fails_while_the_copy_is_written_leaves_nothing_although_later_ones_succeed() {
     let (folder, aside) = (
         with_large_database(20_000),

@@ -32,7 +32,7 @@ use super::reactivated_keys::ReactivatedKeys;
 use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
 use crate::clock::Timestamp;
-use crate::new_file::{ChangedAccess, NewFile, Overwrite, folder, sync_folder};
+use crate::new_file::{ChangedAccess, NewFile, NewFileError, Overwrite, folder, sync_folder};
 use kept::{interrupted_name, kept_name};
 
 /// How many bytes are copied between two checks for an interrupt.
@@ -50,6 +50,8 @@ pub struct Restored {
     pub reactivated: Option<ReactivatedKeys>,
     /// What could not be kept of the owner, the group and the mode of the old database.
     pub access: Option<ChangedAccess>,
+    /// The error of the last sync: after a power failure the old database may be back.
+    pub unsynced: Option<NewFileError>,
 }
 
 /// A backup that is checked and on disk, next to the database. Nothing of the database has changed yet.
@@ -160,11 +162,12 @@ impl Restore {
         }
         match self.old {
             OldDatabase::Missing => {
-                self.new.publish()?;
+                let unsynced = publish(self.new)?;
                 Ok(Restored {
                     kept: None,
                     reactivated: Some(ReactivatedKeys::default()),
                     access: None,
+                    unsynced,
                 })
             }
             OldDatabase::Readable => self.replace_readable(now, progress),
@@ -196,12 +199,16 @@ impl Restore {
         self.sync_folder()?;
         let kept = kept_name(&self.target, now);
         std::fs::hard_link(&self.target, &kept).map_err(|error| self.failed(error))?;
-        self.sync_folder()?;
-        self.new.publish()?;
+        let published = self.sync_folder().and_then(|()| publish(self.new));
+        let unsynced = published.inspect_err(|_| {
+            // The old database is still in place: removes its second name.
+            let _ = reject_hard_links(&self.target);
+        })?;
         Ok(Restored {
             kept: Some(kept),
             reactivated,
             access: self.access,
+            unsynced,
         })
     }
 
@@ -221,7 +228,7 @@ impl Restore {
                 written.map_err(|error| self.failed(error))?;
                 self.unless_missing(std::fs::hard_link(&self.target, &kept))?;
                 self.sync_folder()?;
-                placeholder.publish()?;
+                placeholder.publish().map_err(|error| self.failed(error))?;
                 kept
             }
         };
@@ -230,12 +237,13 @@ impl Restore {
             self.unless_missing(std::fs::rename(log, with_suffix(&kept, end)))?;
         }
         self.sync_folder()?;
-        self.new.publish()?;
+        let unsynced = publish(self.new)?;
         let files = ["", "-wal", "-journal", "-shm"].map(|end| with_suffix(&kept, end));
         Ok(Restored {
             kept: files.into_iter().find(|file| file.exists()),
             reactivated: None,
             access: self.access,
+            unsynced,
         })
     }
 
@@ -253,6 +261,15 @@ impl Restore {
 
     fn sync_folder(&self) -> Result<()> {
         sync_folder(&self.target).map_err(|error| self.failed(error))
+    }
+}
+
+/// Puts the new database in place. Returns the error of a sync that failed after that.
+fn publish(new: NewFile) -> Result<Option<NewFileError>> {
+    match new.publish() {
+        Ok(()) => Ok(None),
+        Err(error @ NewFileError::Unsynced(..)) => Ok(Some(error)),
+        Err(error) => Err(error.into()),
     }
 }
 

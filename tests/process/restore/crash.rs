@@ -201,6 +201,32 @@ fn a_full_disk_and_a_missing_permission_leave_everything_as_it_was() {
 }
 
 #[test]
+fn a_failed_sync_of_the_folder_leaves_the_old_database_with_one_name_or_is_reported_with_the_result()
+ {
+    // After the log is removed, after the old database has got its second name, and after the new one is in place.
+    for (when, is_replaced) in [(1, false), (2, false), (3, true)] {
+        let (folder, _) = with_backup();
+        run(folder.path(), &[], &["keys", "revoke", "1"]).exits(0);
+        let path = folder.path().to_str().expect("text");
+        let inject = format!("inject=fsync:error=EIO:when={when}");
+        let strace = ["-f", "-o", "/dev/null", "-P", path, "-e", &inject, PROGRAM];
+        let restore = [&strace[..], &RESTORE].concat();
+        let output = harness::run("strace", folder.path(), &restore).exits(1);
+        let problem = match is_replaced {
+            true => "animal-store.db was written, but its folder could not be synced",
+            false => "cannot restore animal-store.db: Input/output error",
+        };
+        assert!(output.stderr.contains(problem), "{when}: {output:?}");
+        for part in [KEPT, "keys revoked since the backup are valid again: 1"] {
+            assert_eq!(output.stdout.contains(part), is_replaced, "{output:?}");
+        }
+        assert_eq!(kept(folder.path()).len(), usize::from(is_replaced));
+        let found = animals_served(folder.path());
+        assert_eq!(found, if is_replaced { BEFORE } else { AFTER }, "{when}");
+    }
+}
+
+#[test]
 fn a_command_that_starts_while_a_restore_replaces_the_file_does_not_remove_the_kept_one() {
     let (folder, _) = with_backup();
     let inject = "inject=rename,renameat,renameat2:delay_enter=3000000";
