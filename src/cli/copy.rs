@@ -6,6 +6,7 @@ use anyhow::Context;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::database::print_wait;
 use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::{ROWS_TEMPLATE, progress_bar};
@@ -59,7 +60,7 @@ impl CopyCommand {
             bar.1.set_length(all);
             bar.1.set_position(done);
         };
-        let copied = copy(&from, &to, show, signals.first()).await;
+        let copied = copy(&from, &to, print_wait, show, signals.first()).await;
         drop(bar);
         let tables = copied.map_err(|error| match error {
             CopyError::SameDatabase => Failure::Usage(error.to_string()),

@@ -60,11 +60,12 @@ macro_rules! dispatch {
     };
 }
 
-/// Copies everything. `progress` is called with the rows that are done in a step, and the total. `stop` returns the name of a signal; after
-/// the commit has begun, it is too late.
+/// Copies everything. `notice` is called once a wait for the lock on an embedded target has lasted for a second, and `progress` with the
+/// rows that are done in a step, and the total. `stop` returns the name of a signal; after the commit has begun, it is too late.
 pub async fn copy(
     from: &Database,
     to: &Database,
+    notice: fn(),
     progress: impl FnMut(CopyStep, u64, u64),
     stop: impl Future<Output = &'static str>,
 ) -> Result<Vec<CopiedTable>> {
@@ -77,7 +78,7 @@ pub async fn copy(
     }
     let mut stop = pin!(stop);
     let source = interruptible(stop.as_mut(), CopySession::source(from)).await?;
-    let target = interruptible(stop.as_mut(), CopySession::target(to, &source)).await?;
+    let target = interruptible(stop.as_mut(), CopySession::target(to, &source, notice)).await?;
     let filled = interruptible(stop, fill(&source, &target, progress)).await;
     if matches!(filled, Err(CopyError::Stopped(_))) {
         // Otherwise PostgreSQL would continue the statement, and the next copy would be rejected.
@@ -189,11 +190,12 @@ impl CopySession {
     }
 
     /// Opens the target, creates it if it is missing, and begins the transaction. Fails if it has animals, orders or keys.
-    async fn target(database: &Database, source: &Self) -> Result<Self> {
+    async fn target(database: &Database, source: &Self, notice: fn()) -> Result<Self> {
         let failure = cannot_open(TO);
         let target = match database {
             Database::Sqlite(path) => {
-                Self::Sqlite(Box::new(SqliteSession::target(path).map_err(failure)?))
+                let target = SqliteSession::target(path, notice).await.map_err(failure)?;
+                Self::Sqlite(Box::new(target))
             }
             Database::Postgres(url) => {
                 let source = match source {

@@ -221,27 +221,39 @@ fn an_export_of_a_database_at_rest_creates_no_file_next_to_it() {
 /// Starts an import, waits until it prints that it waits, and stops it.
 #[track_caller]
 fn waits_until_a_signal(folder: &Path, wanted: &str, signal: &str) {
-    let import = Command::new(PROGRAM)
-        .args(["pets", "import", "a.ndjson"])
+    let args = ["pets", "import", "a.ndjson"];
+    let last = stopped_while_it_waits(folder, &args, wanted, signal);
+    let stopped = format!("animal-store: stopped by SIG{signal}: nothing was imported");
+    assert_eq!(last, stopped);
+}
+
+/// The same with any command. Returns its last line.
+#[track_caller]
+pub(super) fn stopped_while_it_waits(
+    folder: &Path,
+    args: &[&str],
+    wanted: &str,
+    signal: &str,
+) -> String {
+    let command = Command::new(PROGRAM)
+        .args(args)
         .current_dir(folder)
         .stderr(Stdio::piped())
         .spawn();
-    let mut import = import.expect("it runs");
-    let mut lines = BufReader::new(import.stderr.take().expect("a pipe")).lines();
+    let mut command = command.expect("it runs");
+    let mut lines = BufReader::new(command.stderr.take().expect("a pipe")).lines();
     let waits = lines.next().expect("a line").expect("text");
     assert!(waits.starts_with(wanted), "{waits}");
-    let id = import.id().to_string();
+    let id = command.id().to_string();
     let sent = Command::new("kill").args(["-s", signal, &id]).status();
     assert!(sent.expect("kill runs").success());
     let mut ended = None;
     eventually(Duration::from_secs(5), "it ends", || {
-        ended = import.try_wait().expect("a process");
+        ended = command.try_wait().expect("a process");
         ended.is_some()
     });
     assert_eq!(ended.and_then(|status| status.code()), Some(1));
-    let last = lines.next().expect("a line").expect("text");
-    let stopped = format!("animal-store: stopped by SIG{signal}: nothing was imported");
-    assert_eq!(last, stopped);
+    lines.next().expect("a line").expect("text")
 }
 
 #[test]

@@ -7,7 +7,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
+use super::error::is_busy;
 use super::identity::FileIdentity;
+use super::lock_wait::Wait;
 use super::{Sqlite, connect};
 use crate::store::contract::{
     CHUNK_ROWS, COUNTED_TABLES, Counters, Mode, Result, Row, Table, Value,
@@ -71,14 +73,24 @@ impl SqliteSession {
     }
 
     /// Begins to write a database, which is created first if it is missing.
-    pub(crate) fn target(path: &Path) -> anyhow::Result<Self> {
+    /// `notice` is called once a wait for another process that writes has lasted for a second.
+    pub(crate) async fn target(path: &Path, notice: fn()) -> anyhow::Result<Self> {
         let (engine, _) = Sqlite::open(path, Mode::Copy { create: true }, 1, None)?;
         let engine = DiscardOnDrop(Some(engine));
         let connection = open(path)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         // They would give every key another revision.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-        connection.execute_batch("BEGIN IMMEDIATE")?;
+        // SQLite itself would wait without noticing a signal.
+        connection.busy_timeout(Duration::ZERO)?;
+        let mut wait = Wait::new(notice);
+        loop {
+            match connection.execute_batch("BEGIN IMMEDIATE") {
+                Err(error) if is_busy(&error) && wait.wait_for_retry().await => {}
+                begun => break begun?,
+            }
+        }
+        connection.busy_timeout(LOCK_TIMEOUT)?;
         Ok(Self { connection, engine })
     }
 
@@ -182,18 +194,22 @@ impl ToSql for Value {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_server_is_told_to_wait_for_the_copy_that_uses_its_file() {
+    #[tokio::test]
+    async fn a_server_is_told_to_wait_for_the_copy_that_uses_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
-        SqliteSession::target(&path).unwrap().engine.keep();
+        let target = async || SqliteSession::target(&path, || ()).await.unwrap();
+        target().await.engine.keep();
         let advice = format!(
             "{} is in use by process {}: try again when that copy has finished",
             path.display(),
             std::process::id()
         );
-        for copying in [SqliteSession::source, SqliteSession::target] {
-            let _copying = copying(&path).unwrap();
+        for is_target in [false, true] {
+            let _copying = match is_target {
+                true => target().await,
+                false => SqliteSession::source(&path).unwrap(),
+            };
             let serving = Sqlite::open(&path, Mode::Serve { migrate: true }, 1, None);
             assert_eq!(serving.err().unwrap().to_string(), advice);
         }
