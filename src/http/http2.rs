@@ -43,6 +43,10 @@ const STREAM_WINDOW: u32 = 16 * 1024;
 /// The same for a connection. The protocol allows no smaller value.
 const CONNECTION_WINDOW: u32 = 65_535;
 
+/// The bytes of the dynamic table of HPACK: enough for the fields that requests have in common. Each entry, of 38 bytes or more, can
+/// keep the whole buffer in which it arrived.
+const HEADER_TABLE: u32 = 512;
+
 /// The maximum number of streams that the client has reset before they were accepted.
 const MAX_RESET_BY_CLIENT: usize = 20;
 
@@ -56,8 +60,7 @@ fn builder() -> Builder {
     let mut builder = Builder::new();
     builder
         .max_concurrent_streams(MAX_STREAMS)
-        // An entry of the table would keep the whole buffer in which it arrived.
-        .header_table_size(0)
+        .header_table_size(HEADER_TABLE)
         .max_header_list_size(MAX_HEAD as u32)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -177,7 +180,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         if is_draining {
             context.outgoing.drain();
         }
-        if (is_draining || wire.uses_table()) && !*goaway_sent {
+        if (is_draining || wire.uses_large_table()) && !*goaway_sent {
             *goaway_sent = true;
             connection.graceful_shutdown();
         }

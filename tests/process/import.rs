@@ -167,15 +167,13 @@ fn a_disk_that_is_full_imports_nothing_and_leaves_no_file() {
 #[test]
 fn an_import_whose_commit_could_not_be_synced_has_an_unknown_outcome() {
     let folder = with_animals(3);
-    let log = folder.path().join("animal-store.db-wal");
-    let log = log.to_str().expect("text");
+    let log = format!("{}-wal", folder.path().join(DATABASE).display());
     let inject = "inject=fsync,fdatasync:error=EIO";
-    let strace = ["-f", "-o", "/dev/null", "-P", log, "-e", inject];
+    let strace = ["-f", "-o", "/dev/null", "-P", &log, "-e", inject];
     let import = [PROGRAM, "pets", "import", "a.ndjson"];
     let output = harness::run("strace", folder.path(), &[&strace[..], &import].concat());
-    let line = output.fails_with(1);
     assert_eq!(
-        line,
+        output.fails_with(1),
         "animal-store: a.ndjson: disk I/O error; whether the animals were imported is unknown: look for them before you import them again"
     );
 }

@@ -148,7 +148,7 @@ fn ten_thousand_streams_on_one_connection_are_limited_and_served() {
     let mut raw = Raw::connect(&key, &certificate, &[]);
     let settings = raw.next_of(SETTINGS).expect("settings");
     // The table of HPACK, streams, the window of each, and the size of a head.
-    for (name, limit) in [(1, 0), (3, 100), (4, 16 * 1024), (6, 16 * 1024)] {
+    for (name, limit) in [(1, 512), (3, 100), (4, 16 * 1024), (6, 16 * 1024)] {
         let mut limits = settings.payload.chunks(6);
         let found = limits.find(|setting| setting[..2] == [0, name]);
         assert_eq!(found.expect("a limit")[2..], u32::to_be_bytes(limit));

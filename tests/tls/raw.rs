@@ -118,7 +118,7 @@ impl Raw {
             (":authority", "a.example"),
             ("authorization", &key),
         ];
-        // It begins by emptying the dynamic table, as a client must that has acknowledged the settings of the server.
+        // It begins by reducing the dynamic table, as a client must that has acknowledged the settings of the server.
         [&[0x20], &encode(&[&fields, more].concat())[..]].concat()
     }
 

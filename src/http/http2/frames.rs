@@ -1,6 +1,6 @@
 //! The frames that a client sends, as far as limits need them: whether a head has arrived only in part, and whether the client may
-//! still use the dynamic table of HPACK. h2 does not expose this. A client could keep a head incomplete as long as other requests are
-//! in flight, and keep the table although the server has announced that it has none.
+//! still use the default size of the dynamic table of HPACK. h2 does not expose this. A client could keep a head incomplete as long as
+//! other requests are in flight, and keep a table that is larger than the server has announced.
 
 /// The bytes before the first frame.
 const PREFACE: usize = 24;
@@ -19,8 +19,9 @@ const PRIORITY: u8 = 0x20;
 /// The bytes of a priority, before the fields.
 const PRIORITY_BYTES: usize = 5;
 
-/// The instruction of HPACK that empties the dynamic table: the first byte of the fields of a head.
-const EMPTY_TABLE: u8 = 0x20;
+/// The first three bits of the instruction of HPACK that changes the size of the dynamic table, at the beginning of a head. h2 rejects
+/// a size over that of the settings.
+const SIZE_UPDATE: u8 = 0b001;
 
 /// What has arrived of the frames of a connection.
 pub(super) struct Frames {
@@ -37,8 +38,8 @@ pub(super) struct Frames {
     received: usize,
     /// Whether the client has acknowledged the settings of the server.
     is_acknowledged: bool,
-    /// Whether the client has emptied the table since: h2 then accepts no larger one.
-    table_is_empty: bool,
+    /// Whether the client has reduced the table since: h2 then accepts no larger one.
+    table_is_small: bool,
     /// How many bytes of payload precede the fields of the current head.
     fields_in: Option<usize>,
     table_bytes: usize,
@@ -55,13 +56,13 @@ impl Frames {
             heads: 0,
             received: 0,
             is_acknowledged: false,
-            table_is_empty: false,
+            table_is_small: false,
             fields_in: None,
             table_bytes: 0,
         }
     }
 
-    /// The bytes that had arrived when the client last sent a head that could add to the table.
+    /// The bytes that had arrived when the client last sent a head that could add to a large table.
     pub(super) const fn table_bytes(&self) -> usize {
         self.table_bytes
     }
@@ -95,7 +96,7 @@ impl Frames {
                 self.awaits_continuation = flags & END_HEADERS == 0;
             }
             self.is_acknowledged |= kind == SETTINGS && flags & ACK != 0;
-            if kind == HEADERS && !self.table_is_empty {
+            if kind == HEADERS && !self.table_is_small {
                 match flags & PADDED {
                     0 => self.fields_in = Some(usize::from(flags & PRIORITY != 0) * PRIORITY_BYTES),
                     // There may be no fields before the padding, which can contain anything.
@@ -114,8 +115,8 @@ impl Frames {
             return;
         };
         self.fields_in = None;
-        match self.is_acknowledged && *first == EMPTY_TABLE {
-            true => self.table_is_empty = true,
+        match self.is_acknowledged && first >> 5 == SIZE_UPDATE {
+            true => self.table_is_small = true,
             false => self.table_bytes = self.received,
         }
     }
@@ -172,23 +173,23 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_a_table_until_it_has_acknowledged_the_settings_and_emptied_the_table() {
+    fn a_client_has_a_large_table_until_it_has_acknowledged_the_settings_and_reduced_the_table() {
         let head = |flags, payload: &[u8]| {
             let mut head = frame(HEADERS, flags, payload.len());
             head[FRAME_HEADER..].copy_from_slice(payload);
             head
         };
-        let (acknowledged, empties) = (
+        let (acknowledged, reduces) = (
             frame(SETTINGS, ACK, 0),
-            head(END_HEADERS, &[EMPTY_TABLE, 0x82]),
+            head(END_HEADERS, &[(SIZE_UPDATE << 5), 0x82]),
         );
-        let with_priority = head(END_HEADERS | PRIORITY, &[0, 0, 0, 0, 0, EMPTY_TABLE]);
+        let with_priority = head(END_HEADERS | PRIORITY, &[0, 0, 0, 0, 0, (SIZE_UPDATE << 5)]);
         let continued = [head(0, &[]), frame(CONTINUATION, END_HEADERS, 1)].concat();
-        let padded = head(PADDED | END_HEADERS, &[1, EMPTY_TABLE]);
-        for (before, has_table) in [
-            ([&acknowledged[..], &empties], false),
+        let padded = head(PADDED | END_HEADERS, &[1, (SIZE_UPDATE << 5)]);
+        for (before, is_large) in [
+            ([&acknowledged[..], &reduces], false),
             ([&acknowledged[..], &with_priority], false),
-            ([&empties[..], &acknowledged], true),
+            ([&reduces[..], &acknowledged], true),
             ([&acknowledged[..], &continued], true),
             ([&acknowledged[..], &padded], true),
         ] {
@@ -202,7 +203,7 @@ mod tests {
                 frames.read(&head(END_HEADERS, &[0x82]));
                 assert_eq!(
                     frames.table_bytes() > counted,
-                    has_table,
+                    is_large,
                     "{before:?} in parts of {size}"
                 );
             }

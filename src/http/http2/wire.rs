@@ -21,8 +21,8 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The bytes after which a client that still uses the dynamic table of HPACK is asked to reconnect. Each entry of the table can keep
-/// a buffer with what arrived before it.
+/// The bytes after which a client that still uses a large dynamic table of HPACK is asked to reconnect. Each entry of the table can
+/// keep a buffer with what arrived before it.
 const MAX_TABLE_BYTES: usize = 64 * 1024;
 
 /// The bytes after which it is disconnected: enough for what a client may have sent before it knows that it has to reconnect.
@@ -90,8 +90,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
         std::mem::take(&mut self.0.borrow_mut().has_received)
     }
 
-    /// Whether the client has used the dynamic table of HPACK for too long.
-    pub(super) fn uses_table(&self) -> bool {
+    /// Whether the client has used a large dynamic table of HPACK for too long.
+    pub(super) fn uses_large_table(&self) -> bool {
         self.0.borrow().frames.table_bytes() > MAX_TABLE_BYTES
     }
 
