@@ -5,6 +5,7 @@
 //! whole chunk of a body as soon as there is room for one byte of it.
 
 mod frames;
+mod header_table;
 mod outgoing;
 mod received;
 mod request;

@@ -47,8 +47,8 @@ impl<'a> Linger<'a> {
         })
     }
 
-    /// Reads and discards the rest of a body over HTTP/2, until the client pauses for too long. Otherwise the stream would be reset
-    /// immediately, and some clients, such as curl 7.88, would lose the response.
+    /// Reads and discards the rest of a body over HTTP/2, until the client pauses for too long. Without this, the stream would be
+    /// reset immediately, and some clients, such as curl 7.88, would lose the response.
     pub(super) async fn discard(count: &'a Cell<usize>, body: &mut RequestBody, silence: Duration) {
         let Some(_lingering) = Self::begin(count) else {
             return;

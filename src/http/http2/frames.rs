@@ -1,6 +1,8 @@
-//! The frames that a client sends, as far as limits need them: whether a head has arrived only in part, and whether the client may
-//! still use the default size of the dynamic table of HPACK. h2 does not expose this. A client could keep a head incomplete as long as
-//! other requests are in flight, and keep a table that is larger than the server has announced.
+//! The frames that a client sends, as far as limits need them: whether a head has arrived only in part, and what a client sends that
+//! keeps a large table of HPACK. h2 does not expose this, and a client could keep a head incomplete as long as other requests are in
+//! flight.
+
+use super::header_table::HeaderTable;
 
 /// The bytes before the first frame.
 const PREFACE: usize = 24;
@@ -13,15 +15,6 @@ const CONTINUATION: u8 = 9;
 
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
-const PADDED: u8 = 8;
-const PRIORITY: u8 = 0x20;
-
-/// The bytes of a priority, before the fields.
-const PRIORITY_BYTES: usize = 5;
-
-/// The first three bits of the instruction of HPACK that changes the size of the dynamic table, at the beginning of a head. h2 rejects
-/// a size over that of the settings.
-const SIZE_UPDATE: u8 = 0b001;
 
 /// What has arrived of the frames of a connection.
 pub(super) struct Frames {
@@ -36,12 +29,7 @@ pub(super) struct Frames {
     within_head: bool,
     heads: u64,
     received: usize,
-    /// Whether the client has acknowledged the settings of the server.
-    is_acknowledged: bool,
-    /// Whether the client has reduced the table since: h2 then accepts no larger one.
-    table_is_small: bool,
-    /// How many bytes of payload precede the fields of the current head.
-    fields_in: Option<usize>,
+    table: HeaderTable,
     table_bytes: usize,
 }
 
@@ -55,14 +43,12 @@ impl Frames {
             within_head: false,
             heads: 0,
             received: 0,
-            is_acknowledged: false,
-            table_is_small: false,
-            fields_in: None,
+            table: HeaderTable::new(),
             table_bytes: 0,
         }
     }
 
-    /// The bytes that had arrived when the client last sent a head that could add to a large table.
+    /// The bytes that had arrived when the client last added to a large table.
     pub(super) const fn table_bytes(&self) -> usize {
         self.table_bytes
     }
@@ -72,7 +58,9 @@ impl Frames {
         self.received = self.received.saturating_add(bytes.len());
         loop {
             let skipped = self.rest.min(bytes.len());
-            self.find_fields(&bytes[..skipped]);
+            if self.within_head && self.table.read(&bytes[..skipped]) {
+                self.table_bytes = self.received;
+            }
             (self.rest, bytes) = (self.rest - skipped, &bytes[skipped..]);
             if self.rest > 0 {
                 break;
@@ -88,37 +76,21 @@ impl Frames {
             if self.header_bytes < FRAME_HEADER {
                 break;
             }
-            let [high, middle, low, kind, flags, ..] = self.frame_header;
+            let [high, middle, low, kind, flags, stream @ ..] = self.frame_header;
             self.header_bytes = 0;
             self.rest = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
             if kind == HEADERS || kind == CONTINUATION {
                 self.within_head = true;
                 self.awaits_continuation = flags & END_HEADERS == 0;
             }
-            self.is_acknowledged |= kind == SETTINGS && flags & ACK != 0;
-            if kind == HEADERS && !self.table_is_small {
-                match flags & PADDED {
-                    0 => self.fields_in = Some(usize::from(flags & PRIORITY != 0) * PRIORITY_BYTES),
-                    // There may be no fields before the padding, which can contain anything.
-                    _ => self.table_bytes = self.received,
-                }
+            if kind == HEADERS && self.table.begin(flags, u32::from_be_bytes(stream)) {
+                self.table_bytes = self.received;
+            }
+            if kind == SETTINGS && flags & ACK != 0 {
+                self.table.acknowledge();
             }
         }
         (self.within_head || self.awaits_continuation).then_some(self.heads)
-    }
-
-    /// Reads the first byte of the fields of a head, if it is in this part of a payload.
-    fn find_fields(&mut self, payload: &[u8]) {
-        let Some(before) = self.fields_in else { return };
-        let Some(first) = payload.get(before) else {
-            self.fields_in = Some(before - payload.len());
-            return;
-        };
-        self.fields_in = None;
-        match self.is_acknowledged && first >> 5 == SIZE_UPDATE {
-            true => self.table_is_small = true,
-            false => self.table_bytes = self.received,
-        }
     }
 }
 
@@ -173,39 +145,37 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_a_large_table_until_it_has_acknowledged_the_settings_and_reduced_the_table() {
-        let head = |flags, payload: &[u8]| {
-            let mut head = frame(HEADERS, flags, payload.len());
-            head[FRAME_HEADER..].copy_from_slice(payload);
-            head
+    fn bytes_count_for_the_table_only_with_a_head_that_adds_to_it() {
+        const ADDED: [u8; 3] = [0x41, 1, b'x'];
+        let payload = |kind, flags, payload: &[u8]| {
+            let mut frame = frame(kind, flags, payload.len());
+            frame[FRAME_HEADER..].copy_from_slice(payload);
+            frame
         };
-        let (acknowledged, reduces) = (
-            frame(SETTINGS, ACK, 0),
-            head(END_HEADERS, &[(SIZE_UPDATE << 5), 0x82]),
-        );
-        let with_priority = head(END_HEADERS | PRIORITY, &[0, 0, 0, 0, 0, (SIZE_UPDATE << 5)]);
-        let continued = [head(0, &[]), frame(CONTINUATION, END_HEADERS, 1)].concat();
-        let padded = head(PADDED | END_HEADERS, &[1, (SIZE_UPDATE << 5)]);
+        let acknowledged = frame(SETTINGS, ACK, 0);
+        let reduces = payload(HEADERS, END_HEADERS, &[0x20]);
+        // The client appears to reduce the table only if the payload of another frame is taken for that of a head.
+        let empty = frame(HEADERS, END_HEADERS, 0);
+        let other = payload(6, 0, &[0x20; 8]);
+        let continued = [
+            payload(HEADERS, 0, &[0x41]),
+            payload(CONTINUATION, END_HEADERS, &[1, b'x']),
+        ];
         for (before, is_large) in [
-            ([&acknowledged[..], &reduces], false),
-            ([&acknowledged[..], &with_priority], false),
-            ([&reduces[..], &acknowledged], true),
-            ([&acknowledged[..], &continued], true),
-            ([&acknowledged[..], &padded], true),
+            (vec![&acknowledged, &reduces], false),
+            (vec![&reduces, &acknowledged], true),
+            (vec![&acknowledged, &empty, &other], true),
         ] {
-            let all = [&[0; PREFACE][..], before[0], before[1]].concat();
-            for size in [1, 10, all.len()] {
-                let mut frames = Frames::new();
-                for part in all.chunks(size) {
-                    frames.read(part);
+            let before: Vec<u8> = before.into_iter().flatten().copied().collect();
+            for head in [payload(HEADERS, END_HEADERS, &ADDED), continued.concat()] {
+                let all = [&[0; PREFACE][..], &before, &head].concat();
+                for size in [1, 10, all.len()] {
+                    let mut frames = Frames::new();
+                    for part in all.chunks(size) {
+                        frames.read(part);
+                    }
+                    assert_eq!(frames.table_bytes() > 0, is_large, "{all:?} {size}");
                 }
-                let counted = frames.table_bytes();
-                frames.read(&head(END_HEADERS, &[0x82]));
-                assert_eq!(
-                    frames.table_bytes() > counted,
-                    is_large,
-                    "{before:?} in parts of {size}"
-                );
             }
         }
     }
