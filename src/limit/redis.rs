@@ -113,7 +113,7 @@ impl RedisLimiter {
                 Ok(_) => {}
                 // Requests for keys on other nodes of a Redis Cluster fail too, because the connection is closed: they are not the cause.
                 Err(error) => {
-                    if self.open_breaker(&error.to_string()) || timer.has_expired() {
+                    if self.open_breaker(&error.to_string()) || timer.is_late() {
                         self.last_failed_key.store(key.id.0, Ordering::Relaxed);
                     }
                 }
