@@ -117,8 +117,9 @@ impl RestoreCommand {
             "revokedSince": keys(|reactivated| &reactivated.revoked),
             "rotatedSince": keys(|reactivated| &reactivated.rotated),
         });
-        print::result_lines(self.options.json, &report, &lines)?;
-        done.unsynced.map_or(Ok(()), |error| Err(error.into()))
+        let printed = print::result_lines(self.options.json, &report, &lines);
+        // This is reported even if nobody reads the result.
+        done.unsynced.map_or(printed, |error| Err(error.into()))
     }
 }
 
