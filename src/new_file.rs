@@ -31,7 +31,7 @@ pub enum Overwrite {
     No,
 }
 
-/// Why a file was not written, or may not stay.
+/// Why a file was not written, or may be lost after a power failure.
 #[derive(Debug, thiserror::Error)]
 pub enum NewFileError {
     #[error("{0} already exists: choose another name, or use --force to replace it")]

@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// The clock of a server whose log is JSON: an error is then a line of that log, for whoever parses it.
 static JSON_LOG: OnceLock<Clock> = OnceLock::new();
 
-/// Makes errors lines of a log in JSON, from now on.
+/// From now on, prints errors as lines of a JSON log.
 pub(super) fn errors_as_json(clock: Clock) {
     let _ = JSON_LOG.set(clock);
 }

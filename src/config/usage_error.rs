@@ -50,7 +50,8 @@ fn described(error: &clap::Error, option: Option<&Arg>) -> String {
     if string(error, ContextKind::InvalidSubcommand).is_some_and(has_user) {
         return "unrecognized subcommand (not shown)".to_owned();
     }
-    // Nor is any other value: a blank line in it would look like the end of the first paragraph.
+    // The message about an invalid value is written here, too: in clap's text, a blank line in the value would look like the end of the
+    // first paragraph.
     let value = string(error, ContextKind::InvalidValue);
     if let Some(value) = value.filter(|value| !value.is_empty()) {
         let is_secret = option.is_some_and(Arg::is_hide_env_values_set) || has_user(value);

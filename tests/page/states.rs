@@ -99,7 +99,7 @@ fn a_browser_that_does_not_keep_the_cookie_of_the_session_is_told_so() {
 }
 
 #[test]
-fn the_lines_of_a_plot_are_told_apart_with_forced_colors() {
+fn the_lines_of_a_plot_can_be_told_apart_with_forced_colors() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;
     let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});

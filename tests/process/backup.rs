@@ -190,7 +190,7 @@ fn a_full_disk_and_a_failed_sync_leave_neither_a_backup_nor_a_part_of_one() {
 }
 
 #[test]
-fn a_file_that_was_replaced_before_a_sync_failed_is_reported_as_that() {
+fn a_file_that_was_replaced_before_a_sync_failed_is_reported_as_replaced() {
     let folder = with_database();
     let path = folder.path().to_str().expect("text");
     let inject = "inject=fsync:error=EIO";

@@ -57,7 +57,7 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
 }
 
 #[test]
-fn a_client_that_reaches_the_admin_listener_over_ipv4_is_logged_with_that_address() {
+fn a_client_that_reaches_the_admin_listener_over_ipv4_is_logged_with_its_ipv4_address() {
     let folder = folder();
     let token = "correct-horse-battery";
     let all = ["--admin-listen", "[::]:0", "--admin-token", token];

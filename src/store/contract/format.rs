@@ -16,7 +16,8 @@ pub enum Mode {
     Serve { migrate: bool },
     /// Copies a database, or writes a copy to it: no server may use it meanwhile.
     Copy {
-        /// Whether a missing one is created: only the target is. Neither is migrated, because that stays when the copy is rejected.
+        /// Whether a missing one is created: only the target is. Neither is migrated, because a migration would stay even
+        /// if the copy is rejected.
         create: bool,
     },
 }

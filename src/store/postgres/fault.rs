@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::fault::Fault;
 
-/// Takes IDs from the ID of the transaction, which, like a sequence, is assigned before the commit, so IDs do not ascend in commit order. A
-/// multiple of 1000, so that the IDs of a whole batch fit in between.
+/// Takes IDs from the ID of the transaction, which, like a value of a sequence, is assigned before the commit, so IDs do not ascend in
+/// commit order. A multiple of 1000, so that the IDs of a whole batch fit in between.
 pub(super) const ID_FROM_SEQUENCE: &str = "SELECT pg_current_xact_id()::text::int8 * 1000";
 
 pub(super) const COUNT_NOTHING: &str = "SELECT $1::int8";

@@ -81,7 +81,7 @@ fn the_last_change_of_the_folder_is_on_disk_before_the_backup_gets_the_name_of_t
 
 /// A power failure could otherwise lose what was only in the log.
 #[test]
-fn the_log_of_the_old_database_is_removed_when_its_content_is_on_disk() {
+fn the_log_of_the_old_database_is_removed_only_after_its_content_is_on_disk() {
     let (folder, _) = with_backup();
     let trace = "trace=pwrite64,fsync,fdatasync,unlink";
     let strace = ["-f", "-y", "-o", "calls", "-e", trace, PROGRAM];
