@@ -186,7 +186,7 @@ fn the_client_in_every_language_waits_as_long_as_it_is_told_and_lists_every_anim
 /// What a proxy responds by itself, a response that breaks off, and a complete one: a status, the declared length, and a body.
 const RESPONSES: [(&str, usize, &str); 4] = [
     ("502 Bad Gateway", 6, "<html>"),
-    ("504 Gateway Time-out", 6, "<html>"),
+    ("504 Gateway Timeout", 6, "<html>"),
     ("200 OK", 23, "[{\"id\":1"),
     ("200 OK", 23, "[{\"id\":1,\"name\":\"Rex\"}]"),
 ];

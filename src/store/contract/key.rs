@@ -40,6 +40,7 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
+    /// Returns what distinguishes it from lost keys with the same ID.
     pub fn identity(&self) -> KeyIdentity {
         KeyIdentity {
             id: self.id,
