@@ -40,7 +40,8 @@ pub struct Access {
     /// Every key, by the hash of its secret.
     pub directory: Directory,
     pub(crate) addresses: AddressTable,
-    /// Bounds how many requests query the store at once: those of one address all pass its limit before the first has failed.
+    /// Bounds how many requests query the store at once. The failure limit of an address does not: requests that arrive together all
+    /// pass it before the first has failed.
     lookups: Semaphore,
     /// Revoked keys whose use has been logged.
     revoked_used: Mutex<HashSet<KeyId>>,

@@ -93,7 +93,8 @@ impl OperationLabel {
 /// The status counted for a request that was cancelled before its response was ready.
 pub(crate) const CANCELLED_STATUS: u16 = 499;
 
-/// Every status that the API listener counts. The list is searched from its beginning. One that is missing would be counted as 0.
+/// Every status that the API listener counts. The list is searched from its beginning. A status that is missing
+/// would be counted as status 0, the last entry.
 const STATUSES: [u16; 21] = [
     200,
     201,

@@ -14,7 +14,8 @@ use super::rejection::ConnectionLimit;
 use crate::mutex::lock;
 use crate::network::network;
 
-/// How many eviction candidates one search finds, because a search visits all connections.
+/// The maximum number of eviction candidates that one search finds: a search visits all connections, so it is not repeated for each
+/// eviction.
 const MAX_CANDIDATES: usize = 64;
 
 /// The maximum number of evicted connections that are still closing.

@@ -73,7 +73,7 @@ impl Store {
         self.act(Action::SetStatus { pet, to, force }, now).await
     }
 
-    /// Removes an animal; its orders stay. With `force` an open order is cancelled. Its ID MUST NOT be given to another animal,
+    /// Removes an animal; its orders stay. With `force` an open order is cancelled. Its ID MUST NOT be given to a new animal,
     /// even if it was the largest.
     pub async fn remove_pet(
         &self,

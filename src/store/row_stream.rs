@@ -7,8 +7,8 @@ use super::contract::{CHUNK_ROWS, Result};
 /// Rows that are read in chunks, as they are consumed.
 pub type RowStream<'a, T> = LocalBoxStream<'a, Result<T>>;
 
-/// A stream of what `read` returns: the first [`CHUNK_ROWS`] rows that follow a row, or the first ones of all. If
-/// `read` keeps neither a transaction nor a connection, none is held between two chunks, so a slow reader, or one that stops early,
+/// A stream of the rows that `read` returns in chunks: the first [`CHUNK_ROWS`] rows after the row that it is passed or, for `None`, the
+/// first ones of the table. If `read` keeps neither a transaction nor a connection, none is held between two chunks, so a slow reader, or one that stops early,
 /// delays no writer. In that case a row that exists from the first chunk to the last is seen exactly once; one that is added meanwhile is seen if it
 /// comes after those already read.
 pub(super) fn row_stream<'a, T: Clone + 'a>(

@@ -1,6 +1,6 @@
-//! The frames that a client sends, as far as limits need them: whether a head has arrived only in part, and what a client sends that
-//! keeps a large table of HPACK. h2 does not expose this, and a client could keep a head incomplete as long as other requests are in
-//! flight.
+//! The frames that a client sends, as far as limits need them: whether a head has arrived only in part, and how many bytes had
+//! arrived when the client last added to a large table of HPACK. h2 does not expose this, and a client could keep a head incomplete
+//! as long as other requests are in flight.
 
 use super::header_table::HeaderTable;
 

@@ -73,7 +73,7 @@ impl HeaderTable {
         }
     }
 
-    /// The client has acknowledged the settings. From now on, h2 rejects a change to a larger size than theirs.
+    /// The client has acknowledged the settings. From now on, h2 rejects a change to a larger size than the settings allow.
     pub(super) const fn acknowledge(&mut self) {
         self.is_acknowledged = true;
     }

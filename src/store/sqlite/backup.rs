@@ -128,7 +128,7 @@ pub(super) fn prepare(
     // Requests go first: with the same priority they would wait for a processor. If the priority cannot be lowered, they do.
     let _ = rustix::process::nice(NICENESS);
     let copied = Readers::new(source, true).with(|connection| {
-        // Runs a second time if a server opened the database while it was read as unopened.
+        // Runs a second time if a server opened the database during the first run, which reads it as if it could not change.
         let io_failed = |error: io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
         new.file().set_len(0).map_err(io_failed)?;
         progress.begin(new.temporary(), size(connection)?);

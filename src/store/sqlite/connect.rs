@@ -48,7 +48,7 @@ pub(super) fn open_exclusively(path: &Path, wait: Duration) -> rusqlite::Result<
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(wait)?;
-    // When it is closed, the log at this path is another database's.
+    // No checkpoint on close: by then a restore may have put another database at this path, and the log there belongs to that one.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
