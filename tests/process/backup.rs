@@ -2,7 +2,9 @@
 
 mod overwrite;
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -372,12 +374,13 @@ fn without_a_database_there_is_nothing_to_back_up_and_postgresql_has_its_own_too
 }
 
 #[test]
-fn a_database_is_backed_up_and_restored_whatever_its_folder_is_called() {
+fn a_database_is_filled_backed_up_and_restored_whatever_its_folder_is_called() {
     let outside = folder();
-    let folder = outside.path().join("50%25? #1");
+    // The last byte is not UTF-8.
+    let folder = outside.path().join(OsStr::from_bytes(b"50%25? #1 \xe4"));
     fs::create_dir(&folder).expect("a folder");
-    large_key(&folder);
-    fill(&folder, 1);
+    fs::write(folder.join("a.ndjson"), r#"{"name":"Rex","categoryId":1}"#).expect("a file");
+    run(&folder, &[], &["pets", "import", "a.ndjson"]).exits(0);
     run(&folder, &[], &["backup", "copy.db"]).exits(0);
     run(&folder, &[], &["restore", "copy.db", "--yes"]).exits(0);
     assert_eq!(animals(&folder.join(SOURCE)), [1]);

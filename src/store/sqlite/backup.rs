@@ -122,9 +122,6 @@ pub(super) fn prepare(
         let (from, to) = (source.display(), target.display());
         BackupError::Other(anyhow!("cannot back up {from} to {to}: {problem}"))
     };
-    let Some(copy) = new.temporary().to_str() else {
-        return Err(failed("its path is not valid UTF-8".into()));
-    };
     // Requests go first: with the same priority they would wait for a processor. If the priority cannot be lowered, they do.
     let _ = rustix::process::nice(NICENESS);
     let copied = Readers::new(source, true).with(|connection| {
@@ -134,6 +131,7 @@ pub(super) fn prepare(
         progress.begin(new.temporary(), size(connection)?);
         let mut syncs = new.sync_in_steps().map_err(io_failed)?;
         progress.watch(connection, move || syncs.sync_growth())?;
+        let copy = connect::sql_text(new.temporary());
         connection.execute("VACUUM INTO ?1", [copy]).map(drop)
     });
     copied.map_err(|error| failed(describe(&error)))?;

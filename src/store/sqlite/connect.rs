@@ -1,11 +1,13 @@
 //! Connections to a file, their configuration, and the names of the files next to it.
 
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::new_file::folder;
@@ -25,11 +27,12 @@ pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
 
 /// A connection that reads a file as if it could not change, and so creates no files next to it.
 pub(super) fn immutable_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let escaped = path
-        .to_string_lossy()
-        .replace('%', "%25")
-        .replace('?', "%3f")
-        .replace('#', "%23");
+    let bytes = path.as_os_str().as_bytes().iter();
+    let escaped = bytes.map(|&byte| match byte {
+        b'%' | b'?' | b'#' | 0x80.. => format!("%{byte:02x}"),
+        ascii => char::from(ascii).into(),
+    });
+    let escaped: String = escaped.collect();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -110,6 +113,11 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// A path as a parameter of a statement. It need not be valid UTF-8.
+pub(super) fn sql_text(path: &Path) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(ValueRef::Text(path.as_os_str().as_bytes()))
 }
 
 /// Gives a file that root has created to the owner of its folder: a command that an operator runs as root must not create files

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
-use super::connect::sibling;
+use super::connect::{sibling, sql_text};
 use super::error::{describe, is_busy, is_fatal};
 use super::lock::FileLock;
 use super::lock_wait::Wait;
@@ -62,14 +62,9 @@ impl Sqlite {
         // It never gets its final name. What a killed import has left is removed here.
         let new = NewFile::create(&sibling(path, STAGING_SUFFIX), Overwrite::Yes)
             .map_err(|error| StoreError::Failed(format!("cannot stage the animals: {error}")))?;
-        let file = new.temporary();
-        let attached = file.to_str().map_or_else(
-            || Err(rusqlite::Error::InvalidPath(file.into())),
-            |file| {
-                connection.execute("ATTACH ?1 AS staging", [file])?;
-                connection.execute_batch(SET_UP)
-            },
-        );
+        let attached = connection
+            .execute("ATTACH ?1 AS staging", [sql_text(new.temporary())])
+            .and_then(|_| connection.execute_batch(SET_UP));
         // SQLite continues to use the open file without its name.
         drop(new);
         attached?;
