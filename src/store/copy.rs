@@ -89,7 +89,8 @@ pub async fn copy(
     let tables = filled?;
     let committed = dispatch!(target, commit());
     committed.map_err(|error| match (error, to) {
-        (StoreError::Unavailable(text), Database::Postgres(_)) => CopyError::Failed(format!(
+        (StoreError::Unavailable(text), Database::Postgres(_))
+        | (StoreError::Unconfirmed(text), _) => CopyError::Failed(format!(
             "{TO}: {text}; it is unknown whether the copy is complete: run it again, and if it fails because of rows in the target, it is complete"
         )),
         (error, _) => failed(TO)(error),

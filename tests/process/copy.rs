@@ -158,6 +158,20 @@ fn a_copy_whose_commit_sqlite_rejects_fails_with_its_reason_and_leaves_the_targe
 }
 
 #[test]
+fn a_copy_whose_commit_could_not_be_synced_has_an_unknown_outcome() {
+    let folder = folder();
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    let log = format!("{}-wal", folder.path().join("new.db").display());
+    let inject = "inject=fsync,fdatasync:error=EIO";
+    let strace = ["-f", "-o", "/dev/null", "-P", &log, "-e", inject, PROGRAM];
+    let output = harness::run("strace", folder.path(), &[&strace[..], &COPY].concat());
+    assert_eq!(
+        output.fails_with(1),
+        "animal-store: --to: disk I/O error; it is unknown whether the copy is complete: run it again, and if it fails because of rows in the target, it is complete"
+    );
+}
+
+#[test]
 fn a_copy_does_not_write_to_its_source_which_may_be_read_only() {
     let folder = folder();
     let run = |args: &[&str]| run_unprivileged(folder.path(), args).exits(0);

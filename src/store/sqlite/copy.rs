@@ -7,7 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
-use super::error::is_busy;
+use super::error::{commit_error, is_busy};
 use super::identity::FileIdentity;
 use super::lock_wait::Wait;
 use super::{Sqlite, connect};
@@ -159,7 +159,8 @@ impl SqliteSession {
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {
-        self.connection.execute_batch("COMMIT")?;
+        let committed = self.connection.execute_batch("COMMIT");
+        committed.map_err(|error| commit_error(&error))?;
         self.engine.keep();
         Ok(())
     }

@@ -16,6 +16,14 @@ pub(super) fn store_error(error: &Error) -> StoreError {
     }
 }
 
+/// Converts an error of a commit. After a sync that failed, the commit may be in the write-ahead log, and then the next process finds it.
+pub(super) fn commit_error(error: &Error) -> StoreError {
+    match is_fatal(error) {
+        true => StoreError::Unconfirmed(describe(error)),
+        false => store_error(error),
+    }
+}
+
 /// The text of an error. SQLite does not say why a file could not be written: if the size of files is limited, that may be the reason.
 pub(super) fn describe(error: &Error) -> String {
     match getrlimit(Resource::Fsize).current {

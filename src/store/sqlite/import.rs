@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
 use super::connect::{sibling, sql_text};
-use super::error::{describe, is_busy, is_fatal};
+use super::error::{commit_error, is_busy};
 use super::lock::FileLock;
 use super::lock_wait::Wait;
 use super::open;
@@ -203,10 +203,9 @@ impl SqliteImport {
     pub(crate) fn commit(self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
             let committed = self.connection.execute_batch("COMMIT");
-            // After a sync that failed, the commit may be in the write-ahead log, and then the next process finds it.
-            committed.map_err(|error| match is_fatal(&error) {
-                true => ImportError::Unconfirmed(describe(&error)),
-                false => StoreError::from(error).into(),
+            committed.map_err(|error| match commit_error(&error) {
+                StoreError::Unconfirmed(text) => ImportError::Unconfirmed(text),
+                error => error.into(),
             })?;
         }
         Ok(self.staged)

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::{describe, is_busy, is_fatal, kind, store_error};
+use super::error::{commit_error, is_busy, is_fatal, kind, store_error};
 use super::identity::{FileIdentity, OpenFiles};
 use super::import_wait::ImportWait;
 use super::job::Job;
@@ -208,9 +208,8 @@ impl WriteLoop {
                 let error = or_disk_full(error, self.files.data.last(), &self.path);
                 let rolled_back =
                     connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
-                // After a sync that failed, the commit may be in the write-ahead log, and then the next start finds it.
-                let failure = match is_committing && is_fatal(&error) {
-                    true => StoreError::Unconfirmed(describe(&error)),
+                let failure = match is_committing {
+                    true => commit_error(&error),
                     false => store_error(&error),
                 };
                 self.state.failed.add(1);
