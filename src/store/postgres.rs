@@ -34,7 +34,7 @@ pub(crate) use engine::Postgres;
 pub(super) use import::PgImport;
 pub(crate) use migrations::CURRENT_FORMAT;
 
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use anyhow::{Context, bail};
 use tokio_postgres::config::SslNegotiation;
@@ -122,6 +122,7 @@ impl Postgres {
         };
         let engine = Self {
             polls,
+            last_poll_succeeded: AtomicBool::new(false),
             pool,
             writer,
             node,

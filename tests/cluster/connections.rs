@@ -103,6 +103,49 @@ fn polls_that_wait_for_a_lock_do_not_clear_the_cache() {
 }
 
 #[test]
+fn a_poll_whose_connection_hangs_does_not_delay_a_revocation() {
+    let mut cluster = Cluster::start();
+    cluster.nodes.truncate(1);
+    let (id, key) = cluster.key(100_000, 100_000);
+    let client = &cluster.clients(&key)[0];
+    assert_eq!(client.get("/v1/pets").status, 200);
+    // So that there is time to find the session while it reads the change.
+    cluster.proxy.delay(Duration::from_millis(500));
+    cluster.command(&["keys", "revoke", &id.to_string()]);
+    let mut session = String::new();
+    eventually(Duration::from_secs(10), "a poll reads the change", || {
+        let begun = "select pid from pg_stat_activity
+             where state = 'idle in transaction' and query like 'SET LOCAL statement_timeout%'";
+        session = cluster.postgres.psql("postgres", begun);
+        !session.is_empty()
+    });
+    run("kill", cluster.folder.path(), &["-STOP", &session]).exits(0);
+    cluster.proxy.delay(Duration::ZERO);
+    eventually(Duration::from_secs(5), "the revocation", || {
+        client.get("/v1/pets").status == 401
+    });
+}
+
+#[test]
+fn changes_that_take_long_to_read_are_applied_by_a_poll_that_waits_longer() {
+    let mut cluster = Cluster::start();
+    cluster.nodes.truncate(1);
+    let (_, key) = cluster.key(100_000, 100_000);
+    let client = &cluster.clients(&key)[0];
+    assert_eq!(client.get("/v1/pets").status, 200);
+    let slow = "alter table api_keys rename to slow_keys;
+         create view api_keys as select slow_keys.* from slow_keys, (select pg_sleep(4)) as slept;
+         update revisions set number = number + 1 where what = 'api_keys';
+         update slow_keys set revoked_at = created_at, revision = number from revisions where what = 'api_keys'";
+    cluster.postgres.psql("postgres", slow);
+    // Prepared statements still read the table.
+    cluster.proxy.cut_now();
+    eventually(Duration::from_secs(15), "the revocation", || {
+        client.get("/v1/pets").status == 401
+    });
+}
+
+#[test]
 fn requests_that_use_all_connections_neither_delay_a_revocation_nor_clear_the_cache() {
     let postgres = Postgres::start();
     let (url, folder) = (postgres.url(), TempDir::new().expect("a folder"));

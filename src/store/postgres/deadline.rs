@@ -9,6 +9,10 @@ use super::fault;
 /// sent within 2.5 s.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The timeout of each step of a poll for changed keys. It takes milliseconds, and a server that has stopped responding may have been
+/// replaced by another one, which the next poll finds.
+pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request waits for them, and they
 /// may take many round trips.
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,6 +1,6 @@
 //! The engine: connections, and a writer. The other files implement the rest, one per resource.
 
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
@@ -18,6 +18,8 @@ pub(crate) struct Postgres {
     pub(super) pool: Pool,
     /// For polls.
     pub(super) polls: Pool,
+    /// Whether the last poll for changed keys succeeded.
+    pub(super) last_poll_succeeded: AtomicBool,
     pub(super) writer: PgWriter,
     /// The ID of this node, if it serves.
     pub(super) node: AtomicI64,
@@ -53,7 +55,7 @@ impl Postgres {
         &self,
         read: impl AsyncFn(&Lease) -> PgResult<T>,
     ) -> Result<T> {
-        Ok(read_many(&self.pool, read).await?)
+        Ok(read_many(&self.pool, LONG_TIMEOUT, read).await?)
     }
 
     pub(super) async fn transact<T>(
@@ -77,10 +79,12 @@ async fn read<T>(
 
 pub(super) async fn read_many<T>(
     pool: &Pool,
+    timeout: Duration,
     read: impl AsyncFn(&Lease) -> PgResult<T>,
 ) -> PgResult<T> {
     let reading = async |lease: &Lease| {
-        lease.batch_execute("SET statement_timeout = 30000").await?;
+        let limit = format!("SET statement_timeout = {}", timeout.as_millis());
+        lease.batch_execute(&limit).await?;
         let value = read(lease).await;
         if keeps_connection(&value) {
             let restored = lease.batch_execute(SET_LIMITS).await;
@@ -88,7 +92,7 @@ pub(super) async fn read_many<T>(
         }
         value
     };
-    self::read(pool, LONG_TIMEOUT, reading).await
+    self::read(pool, timeout, reading).await
 }
 
 async fn select_revisions(lease: &Lease) -> PgResult<Revisions> {

@@ -1,11 +1,13 @@
 //! Keys in SQL. Every change of a key that a server must apply raises the revision; recording its use does not.
 
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
 use super::counters::{RAISE_REVISION, next_id, raise_revision};
-use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
+use super::deadline::{LONG_TIMEOUT, POLL_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use super::engine::{Postgres, read_many};
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
@@ -73,10 +75,13 @@ impl Postgres {
 
     pub(crate) async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
-        let reading = read_many(&self.polls, async |lease| {
+        let reading = read_many(&self.polls, self.poll_timeout(), async |lease| {
             select(&**lease, clause, &[&after.0, &i64::from(CHUNK_ROWS)]).await
         });
-        Ok(reading.await?)
+        let read = reading.await;
+        self.last_poll_succeeded
+            .fetch_and(read.is_ok(), Ordering::Relaxed);
+        Ok(read?)
     }
 
     pub(crate) async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
@@ -98,10 +103,21 @@ impl Postgres {
         revision: i64,
         each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
-        let mut lease = self.polls.borrow_within(LONG_TIMEOUT).await?;
-        let read = since(&mut lease, revision, each).await;
+        let timeout = self.poll_timeout();
+        let mut lease = self.polls.borrow_within(timeout).await?;
+        let read = since(&mut lease, revision, timeout, each).await;
         lease.release_after(&read);
+        self.last_poll_succeeded
+            .store(read.is_ok(), Ordering::Relaxed);
         Ok(read?)
+    }
+
+    /// The first poll reads all keys, and one that failed may have had to sort as many: the next one has more time.
+    fn poll_timeout(&self) -> Duration {
+        match self.last_poll_succeeded.load(Ordering::Relaxed) {
+            true => POLL_TIMEOUT,
+            false => LONG_TIMEOUT,
+        }
     }
 
     pub(crate) async fn change_key<E>(
@@ -152,20 +168,20 @@ fn values(params: &[Value]) -> Vec<SqlValue<'_>> {
 async fn since(
     lease: &mut Lease,
     revision: i64,
+    timeout: Duration,
     mut each: impl FnMut(Vec<KeyRecord>),
 ) -> PgResult<()> {
     let beginning = async {
         let transaction = lease.transaction().await?;
-        transaction
-            .batch_execute("SET LOCAL statement_timeout = 30000")
-            .await?;
+        let limit = format!("SET LOCAL statement_timeout = {}", timeout.as_millis());
+        transaction.batch_execute(&limit).await?;
         let select =
             format!("SELECT {KEY_COLUMNS} FROM api_keys WHERE revision > $1 ORDER BY revision");
         let statement = transaction.prepare_cached(&select).await?;
         let portal = transaction.bind(&statement, &[&revision]).await?;
         Ok((transaction, portal))
     };
-    let (transaction, portal) = with_timeout(LONG_TIMEOUT, beginning).await?;
+    let (transaction, portal) = with_timeout(timeout, beginning).await?;
     loop {
         let reading = async {
             let rows = transaction.query_portal(&portal, i32::from(CHUNK_ROWS));
@@ -174,14 +190,14 @@ async fn since(
                 .map(read_key)
                 .collect::<PgResult<Vec<_>>>()
         };
-        let chunk = with_timeout(LONG_TIMEOUT, reading).await?;
+        let chunk = with_timeout(timeout, reading).await?;
         let is_last = chunk.len() < usize::from(CHUNK_ROWS);
         each(chunk);
         if is_last {
             break;
         }
     }
-    with_timeout(LONG_TIMEOUT, async { Ok(transaction.commit().await?) }).await
+    with_timeout(timeout, async { Ok(transaction.commit().await?) }).await
 }
 
 async fn write(
