@@ -42,23 +42,11 @@ fn described(error: &clap::Error, option: Option<&Arg>) -> String {
             .unwrap_or_default();
         return format!("missing subcommand: use {usage}");
     }
-    // What may be secret is not cut out of clap's text: a search for it there could fail, because its white space may be different.
-    let is_unexpected = error.kind() == ErrorKind::UnknownArgument;
-    if is_unexpected && argument(error).is_some_and(has_user) {
-        return "unexpected argument (not shown)".to_owned();
-    }
-    if string(error, ContextKind::InvalidSubcommand).is_some_and(has_user) {
-        return "unrecognized subcommand (not shown)".to_owned();
-    }
-    // The message about an invalid value is written here, too: in clap's text, a blank line in the value would look like the end of the
-    // first paragraph.
+    // Messages with what was typed are written here. In clap's text, a search for what may be secret could fail, because its white space
+    // may be different, and a blank line would look like the end of the first paragraph.
     let value = string(error, ContextKind::InvalidValue);
     if let Some(value) = value.filter(|value| !value.is_empty()) {
-        let is_secret = option.is_some_and(Arg::is_hide_env_values_set) || has_user(value);
-        let shown = match is_secret {
-            true => "(not shown)".to_owned(),
-            false => format!("'{}'", value.replace('\n', r"\n")),
-        };
+        let shown = quoted(value, option.is_some_and(Arg::is_hide_env_values_set));
         let argument = argument(error).unwrap_or_default();
         let reason = match error.source() {
             Some(reason) => format!(": {reason}"),
@@ -67,18 +55,22 @@ fn described(error: &clap::Error, option: Option<&Arg>) -> String {
         };
         return format!("invalid value {shown} for '{argument}'{reason}");
     }
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<&str> = first
-        .trim_start_matches("error: ")
-        .split_whitespace()
-        .collect();
-    let mut line = words.join(" ");
+    let unexpected = argument(error).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+    let mut line = if let Some(argument) = unexpected {
+        format!("unexpected argument {} found", quoted(argument, false))
+    } else if let Some(subcommand) = string(error, ContextKind::InvalidSubcommand) {
+        format!("unrecognized subcommand {}", quoted(subcommand, false))
+    } else {
+        let first = text.split("\n\n").next().unwrap_or_default();
+        let words = first.trim_start_matches("error: ").split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
+    };
     // "-5d": to clap this looks like an option.
     let looks_negative = |option: &str| {
         let digits = option.strip_prefix('-');
         digits.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
     };
-    if error.kind() == ErrorKind::UnknownArgument && argument(error).is_some_and(looks_negative) {
+    if unexpected.is_some_and(looks_negative) {
         line.push_str(": a value cannot be negative");
     } else if let Some((start, _)) = line.split_once(" [possible values: ") {
         line = format!("{start}: use {}", possible_values(error));
@@ -108,6 +100,14 @@ fn string(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text),
         _ => None,
+    }
+}
+
+/// What was typed, in one line and in quotes, unless it may be secret.
+fn quoted(typed: &str, is_secret: bool) -> String {
+    match is_secret || has_user(typed) {
+        true => "(not shown)".to_owned(),
+        false => format!("'{}'", typed.replace('\n', r"\n")),
     }
 }
 

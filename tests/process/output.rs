@@ -1,5 +1,5 @@
-//! Output that cannot be written, because standard output or standard error is full or a pipe that nobody reads, and names that would
-//! change what a terminal shows.
+//! Output that cannot be written, because standard output or standard error is full or a pipe that nobody reads, and names or
+//! arguments that would change what a terminal shows.
 
 use std::path::Path;
 
@@ -181,5 +181,23 @@ fn a_name_that_others_wrote_forges_no_line_and_does_not_control_the_terminal() {
     for args in ["keys revoke 1", "restore b.db --yes"] {
         let output = run(args);
         assert!(is_escaped(&output.stdout), "{output:#?}");
+    }
+}
+
+#[test]
+fn an_unknown_argument_with_a_blank_line_is_named_in_one_line() {
+    for (args, problem) in [
+        (
+            &["serve", "--a\n\nb"][..],
+            r"unexpected argument '--a\n\nb' found",
+        ),
+        (
+            &["keys", "show", "1", "a\n\nb"],
+            r"unexpected argument 'a\n\nb' found",
+        ),
+        (&["keys", "a\n\nb"], r"unrecognized subcommand 'a\n\nb'"),
+    ] {
+        let line = harness::run(PROGRAM, folder().path(), args).fails_with(2);
+        assert_eq!(line, format!("animal-store: {problem} (see --help)"));
     }
 }
