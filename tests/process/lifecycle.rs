@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{PROGRAM, folder, large_key, logged, run};
 
 /// How long requests in flight may take when a server shuts down.
-const DRAIN: Duration = Duration::from_secs(10);
+pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long it may take after that to store the last usage, and to exit.
 const LAST_FLUSH: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const LAST_FLUSH: Duration = Duration::from_secs(1);
 const REST_OF_BODY: &[u8] = br#"Rex","categoryId":1}"#;
 
 /// A request whose body is incomplete. The server has sent 100 Continue, so it is in flight.
-fn begin_request(client: &Client) -> Connection {
+pub(crate) fn begin_request(client: &Client) -> Connection {
     let start = br#"{"name":""#;
     let key = client.key.as_deref().expect("a key");
     let head = format!(
@@ -346,32 +346,6 @@ fn a_request_whose_client_disconnects_is_logged() {
     drop(begin_request(&client));
     logged(&process, &["id=slow", "operation=createPet", "key=1"]);
     assert!(client.get("/v1/pets").ids().is_empty());
-}
-
-#[test]
-fn a_hangup_does_not_end_a_server_without_a_certificate_and_without_a_terminal() {
-    let folder = folder();
-    let key = large_key(folder.path());
-    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
-    process.signal("HUP");
-    assert_eq!(process.client(Some(&key)).get("/v1/pets").status, 200);
-    process.signal("TERM");
-    assert_eq!(process.ends_within(DRAIN), Some(0));
-}
-
-#[test]
-fn a_server_on_a_terminal_shuts_down_when_the_terminal_is_lost() {
-    let folder = folder();
-    let serve = format!(
-        "env --default-signal=HUP {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 2>log"
-    );
-    // The shell of the terminal sends the signal when the server has begun to listen.
-    let line =
-        format!("{serve} & until grep -q ready log; do sleep 0.05; done; kill -HUP $!; wait $!");
-    let (code, shown) = harness::on_terminal(folder.path(), &line, &[], "");
-    assert_eq!(code, Some(0), "{shown}");
-    let log = std::fs::read_to_string(folder.path().join("log")).expect("a log");
-    assert!(log.contains("shutting down"), "{log}");
 }
 
 #[test]

@@ -44,6 +44,7 @@ mod restore;
 mod secret_files;
 mod secrets;
 mod shared;
+mod signals;
 mod slow;
 mod stalled;
 mod sweep;

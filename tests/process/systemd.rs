@@ -187,6 +187,8 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
         (&api, "OPTIONS", "/v1/pets", 204, Some(SHOP)),
         (&api, "GET", "/v1/pets", 503, Some(SHOP)),
         (&api, "GET", "/livez", 200, Some(SHOP)),
+        (&api, "HEAD", "/livez", 200, Some(SHOP)),
+        (&api, "POST", "/livez", 503, Some(SHOP)),
         (&admin, "OPTIONS", "/", 503, None),
     ] {
         let request = client.request(method, path).header("Origin", SHOP);
@@ -221,7 +223,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     let log = log();
     let line = format!(" id={id} method=GET operation=listPets client=127.0.0.1 status=503 ms=");
     assert!(log.contains(&line), "{log}");
-    assert_eq!(log.matches(" method=").count(), 5, "{log}");
+    assert_eq!(log.matches(" method=").count(), 6, "{log}");
 }
 
 #[test]
