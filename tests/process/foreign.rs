@@ -5,11 +5,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use harness::eventually;
+use harness::{Process, eventually};
+use rusqlite::Connection;
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::calls::names;
-use crate::{FREE_PORTS, PROGRAM, run};
+use crate::{FREE_PORTS, PROGRAM, large_key, logged, run};
 
 /// Runs a command with these options of strace.
 fn traced(folder: &Path, options: &[&str], command: &[&str]) -> harness::Output {
@@ -93,4 +95,20 @@ fn a_link_in_the_place_of_a_lock_file_is_not_followed() {
     let problem = "cannot lock it: Too many levels of symbolic links";
     assert!(line.contains(problem), "{line}");
     assert!(!folder.path().join("victim").exists());
+}
+
+#[test]
+fn a_trigger_that_somebody_adds_cannot_use_virtual_tables() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let file = Connection::open(folder.path().join("animal-store.db")).expect("a file");
+    let trigger = "CREATE TRIGGER spy AFTER INSERT ON pets BEGIN
+                   SELECT file FROM pragma_database_list; END";
+    file.execute_batch(trigger).expect("a trigger");
+    let process = Process::serve(PROGRAM, folder.path(), &[]);
+    let created = process
+        .client(Some(&key))
+        .create(&json!({"name": "Rex", "categoryId": 1}));
+    assert_eq!(created.status, 500, "{created}");
+    logged(&process, &["unsafe use of virtual table"]);
 }

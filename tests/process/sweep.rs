@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use harness::{Process, creations, figures};
+use harness::{Process, creations, eventually, figures};
 use rusqlite::Connection;
 
-use crate::{PROGRAM, folder, is_long, large_key, run};
+use crate::{FREE_PORTS, PROGRAM, folder, is_long, large_key, run};
 
 /// The longest wait, on a machine that may be busy. One DELETE of all takes many times that.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -73,20 +73,65 @@ fn a_command_waits_for_thirty_seconds_and_no_longer() {
 }
 
 #[test]
-fn many_expired_idempotency_records_are_swept_while_creations_and_commands_continue() {
-    let rows = if is_long() { 1_000_000 } else { 50_000 };
+fn a_command_that_reads_waits_only_briefly_for_a_process_that_keeps_all_others_out() {
     let folder = folder();
-    let key = large_key(folder.path());
+    run(folder.path(), &[], &["migrate"]).exits(0);
     let file = open(folder.path());
+    let lock = "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT";
+    file.execute_batch(lock).expect("a lock");
+    let began = Instant::now();
+    let line = run(folder.path(), &[], &["keys", "list"]).fails_with(1);
+    assert!(line.contains("locked"), "{line}");
+    // By default, a connection waits for 5 s.
+    assert!(began.elapsed() < Duration::from_secs(3));
+}
+
+/// Adds records that have expired. Returns a connection to the file.
+fn with_expired_records(folder: &Path, rows: i64) -> Connection {
+    let file = open(folder);
     let fill = format!(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})
          INSERT INTO idempotency SELECT 1, randomblob(32), randomblob(32), i, i FROM n"
     );
     file.execute_batch(&fill).expect("rows");
-    let left = || -> i64 {
-        let count = "SELECT count(*) FROM idempotency";
-        file.query_row(count, (), |row| row.get(0)).expect("a file")
-    };
+    file
+}
+
+fn records(file: &Connection) -> i64 {
+    let count = "SELECT count(*) FROM idempotency";
+    file.query_row(count, (), |row| row.get(0)).expect("a file")
+}
+
+#[test]
+fn a_sweep_needs_no_temporary_file() {
+    let folder = folder();
+    large_key(folder.path());
+    let file = with_expired_records(folder.path(), 2_000);
+    std::fs::create_dir(folder.path().join("temporary")).expect("a folder");
+    let vars = [
+        ("ANIMAL_STORE_FAULT", "sweeps-at-once"),
+        ("SQLITE_TMPDIR", "temporary"),
+    ];
+    // The server is the child, and not strace: it is the one that is killed.
+    let strace = ["-D", "-f", "-qq", "-e", "trace=openat", "-o", "trace"];
+    let args = [&strace[..], &[PROGRAM, "serve"], &FREE_PORTS].concat();
+    let process = Process::start("strace", folder.path(), &args, &vars);
+    eventually(Duration::from_secs(20), "they are swept", || {
+        records(&file) == 0
+    });
+    drop(process);
+    let trace = std::fs::read_to_string(folder.path().join("trace")).expect("a trace");
+    assert!(trace.contains("animal-store.db-wal"), "{trace}");
+    assert!(!trace.contains("\"temporary\""), "{trace}");
+}
+
+#[test]
+fn many_expired_idempotency_records_are_swept_while_creations_and_commands_continue() {
+    let rows = if is_long() { 1_000_000 } else { 50_000 };
+    let folder = folder();
+    let key = large_key(folder.path());
+    let file = with_expired_records(folder.path(), rows);
+    let left = || records(&file);
     assert_eq!(left(), rows);
     let warn = ["--log-level", "warn"];
     // Nothing is swept until the clock has been steady: if it were a day ahead, rows that are still needed would look just as old.
