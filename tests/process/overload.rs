@@ -1,5 +1,6 @@
 //! Too many clients, and a disk on which writes wait.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -117,6 +118,39 @@ fn one_address_cannot_hold_every_connection() {
         let mut connection = key.connect();
         connection.send(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         connection.response().status == 200
+    });
+}
+
+#[test]
+fn a_rejected_client_that_sends_before_it_reads_gets_its_response_and_is_then_disconnected() {
+    let (_app, _, key) = App::start_with(|config| config.max_connections_per_address = 1);
+    let mut only = key.connect();
+    let response = key.request("GET", "/v1/pets").send_on(&mut only);
+    assert_eq!(response.status, 200);
+    let connect = || {
+        let mut stream = TcpStream::connect(key.address).expect("a connection");
+        let head = b"POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
+        stream.write_all(head).map(|()| stream)
+    };
+    let send_all_first = || -> std::io::Result<String> {
+        let mut stream = connect()?;
+        // It is rejected before it has sent its body.
+        stream.peek(&mut [0])?;
+        for _ in 0..20 {
+            stream.write_all(&[b'x'; 1_000])?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut response = String::new();
+        stream.read_to_string(&mut response).map(|_| response)
+    };
+    // It has half a second for that, which may be too short on a busy machine.
+    let response = (0..5).find_map(|_| send_all_first().ok());
+    let response = response.expect("a response");
+    assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+
+    let mut endless = connect().expect("a connection");
+    eventually(Duration::from_secs(5), "it is disconnected", || {
+        endless.write_all(b"x").is_err()
     });
 }
 
