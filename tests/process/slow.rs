@@ -255,6 +255,33 @@ fn a_client_that_reads_its_response_too_slowly_is_disconnected_though_it_reads_s
     }
 }
 
+/// The bytes that the system holds for a client of a server on 127.0.0.1: not sent, or not acknowledged.
+fn held_by_the_system(server: u16, client: u16) -> u64 {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").expect("the sockets");
+    let addresses = format!("0100007F:{server:04X} 0100007F:{client:04X} ");
+    let (_, line) = sockets.split_once(&addresses).expect("a connection");
+    // After the state.
+    let queue = line.split([' ', ':']).nth(1).expect("a queue");
+    u64::from_str_radix(queue, 16).expect("a number")
+}
+
+#[test]
+fn a_response_that_is_not_read_waits_in_the_server_and_not_in_the_system() {
+    let (_app, key) = with_timeouts(LONG, LONG);
+    let mut stream = TcpStream::connect(key.address).expect("a connection");
+    let small = socket2::SockRef::from(&stream).set_recv_buffer_size(4_096);
+    small.expect("a small buffer");
+    let requests = b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(14);
+    stream.write_all(&requests).expect("sent");
+    stream.peek(&mut [0]).expect("a response");
+    // By now, the server has filled what it may fill.
+    std::thread::sleep(SHORT);
+    let client = stream.local_addr().expect("an address");
+    let held = held_by_the_system(key.address.port(), client.port());
+    // Otherwise it would be all of them: more than a megabyte.
+    assert!(held < 128 << 10, "{held} bytes");
+}
+
 #[test]
 fn a_client_that_reads_its_response_slowly_but_steadily_gets_all_of_it() {
     // A pause of the machine is shorter.
