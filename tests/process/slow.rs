@@ -278,7 +278,7 @@ fn a_response_that_is_not_read_waits_in_the_server_and_not_in_the_system() {
     std::thread::sleep(SHORT);
     let client = stream.local_addr().expect("an address");
     let held = held_by_the_system(key.address.port(), client.port());
-    // Otherwise it would be all of them: more than a megabyte.
+    // Without a limit, it would be all of it: more than a megabyte.
     assert!(held < 128 << 10, "{held} bytes");
 }
 

@@ -64,3 +64,31 @@ pub(crate) fn reply_all(replies: impl IntoIterator<Item = (Reply, Result<Creatio
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    #[test]
+    fn one_task_of_each_runtime_replies_to_all_of_its_requests() {
+        let runtimes = [(); 2].map(|()| Builder::new_current_thread().build().unwrap());
+        let requests = || (0..6).map(|number| &runtimes[number % 2]);
+        let (replies, received): (Vec<_>, Vec<_>) = requests()
+            .map(|runtime| {
+                let _context = runtime.enter();
+                Reply::channel(System::Sqlite)
+            })
+            .unzip();
+        let outcome = |reply| (reply, Ok(CreationOutcome::Mismatch));
+        reply_all(replies.into_iter().map(outcome));
+        for runtime in &runtimes {
+            assert_eq!(runtime.metrics().num_alive_tasks(), 1);
+        }
+        for (runtime, received) in requests().zip(received) {
+            let outcome = runtime.block_on(received);
+            assert!(matches!(outcome, Ok(Ok(CreationOutcome::Mismatch))));
+        }
+    }
+}
