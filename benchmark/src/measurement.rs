@@ -22,6 +22,11 @@ impl Measurement {
         }
     }
 
+    /// Adds the rounds of the same contender after another start.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.rounds.extend(other.rounds);
+    }
+
     /// Requests per second.
     pub(crate) fn rate(&self) -> f64 {
         median(self.rounds.iter().map(|round| round.rate))
@@ -35,8 +40,20 @@ impl Measurement {
     /// The ratio of CPU times. Each round is compared with the round that ran next to it: a machine that is temporarily slower is
     /// slower for both.
     pub(crate) fn cpu_over(&self, other: &Self) -> f64 {
+        median(self.cpu_ratios(other))
+    }
+
+    /// The range in which the middle half of these ratios is.
+    pub(crate) fn cpu_range_over(&self, other: &Self) -> [f64; 2] {
+        let mut ratios: Vec<f64> = self.cpu_ratios(other).collect();
+        ratios.sort_by(f64::total_cmp);
+        let quarter = ratios.len() / 4;
+        [quarter, ratios.len() - 1 - quarter].map(|place| ratios[place])
+    }
+
+    fn cpu_ratios(&self, other: &Self) -> impl Iterator<Item = f64> {
         let pairs = self.rounds.iter().zip(&other.rounds);
-        median(pairs.map(|(mine, others)| mine.cpu / others.cpu))
+        pairs.map(|(mine, others)| mine.cpu / others.cpu)
     }
 
     /// The ratio of rates.
@@ -85,9 +102,18 @@ mod tests {
             rounds: costs.map(|cpu| Round { rate: 1.0, cpu }).to_vec(),
         };
         let slow_machine_in_the_middle = measurement([2.0, 20.0, 2.0]);
-        assert_eq!(
-            slow_machine_in_the_middle.cpu_over(&measurement([1.0, 10.0, 1.0])),
-            2.0
-        );
+        let other = measurement([1.0, 10.0, 1.0]);
+        assert_eq!(slow_machine_in_the_middle.cpu_over(&other), 2.0);
+        assert_eq!(slow_machine_in_the_middle.cpu_range_over(&other), [2.0; 2]);
+    }
+
+    #[test]
+    fn the_range_is_that_of_the_middle_half() {
+        let measurement = |costs: [f64; 8]| Measurement {
+            name: String::new(),
+            rounds: costs.map(|cpu| Round { rate: 1.0, cpu }).to_vec(),
+        };
+        let ours = measurement([9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.1]);
+        assert_eq!(ours.cpu_range_over(&measurement([1.0; 8])), [2.0, 5.0]);
     }
 }

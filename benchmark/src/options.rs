@@ -93,19 +93,26 @@ impl Options {
                 keys: 1_000,
             }
         } else {
-            // Many short rounds, so that all contenders see the same machine. Two builds differ by less than others.
-            let (rounds, round) = match self.against {
-                Some(_) => (30, Duration::from_millis(500)),
-                None => (15, Duration::from_secs(1)),
-            };
-            Scale {
-                rounds,
-                round,
+            // Many short rounds, so that all contenders see the same machine.
+            let scale = Scale {
+                rounds: 15,
+                round: Duration::from_secs(1),
                 warm_up: Duration::from_secs(1),
                 tail: Duration::from_millis(1_500),
                 starts: 7,
                 sizes: &[10_000, 1_000_000, 10_000_000],
                 keys: 100_000,
+            };
+            match self.against {
+                // Two builds differ by less than two starts of the same build.
+                Some(_) => Scale {
+                    rounds: 3,
+                    round: Duration::from_millis(500),
+                    warm_up: Duration::from_millis(200),
+                    starts: 12,
+                    ..scale
+                },
+                None => scale,
             }
         }
     }

@@ -329,11 +329,13 @@ fn alternatives(rows: &[Alternative]) -> Table {
 
 fn builds(rows: &[BuildComparison]) -> Table {
     let line = |BuildComparison { ours, other }: &BuildComparison| {
+        let [low, high] = ours.cpu_range_over(other).map(times);
         vec![
             ours.name.clone(),
             micros(ours.cpu()),
             micros(other.cpu()),
             times(ours.cpu_over(other)),
+            format!("{low} to {high}"),
         ]
     };
     Table {
@@ -344,6 +346,7 @@ fn builds(rows: &[BuildComparison]) -> Table {
             CPU,
             "CPU per request, other build",
             "this build / other",
+            "middle half of the rounds",
         ],
         rows: rows.iter().map(line).collect(),
     }

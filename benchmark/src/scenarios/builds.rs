@@ -11,6 +11,7 @@ use crate::cores::Affinity;
 use crate::data::Data;
 use crate::exchange::Response;
 use crate::load::Requests;
+use crate::measurement::Measurement;
 use crate::process::Process;
 use crate::results::BuildComparison;
 
@@ -19,23 +20,22 @@ struct Build {
     data: Data,
     /// A key with a limit that is used up.
     limited: String,
-    server: Process,
 }
 
 impl Build {
-    fn start(bench: &Bench, program: &Path) -> Result<Self> {
+    fn new(bench: &Bench, program: &Path) -> Result<Self> {
         let data = Data::of(bench, program, FEW)?;
         let limited = data.add_key("1", "1")?;
+        Ok(Self { data, limited })
+    }
+
+    fn start(&self) -> Result<Process> {
         // As in `rejections`: a different address for each 401, and no ban.
         let options = ["--trusted-proxy", "127.0.0.1", "--ban-after", "0"];
-        let server = data.serve(Affinity::Server, &options)?;
-        let authorization = format!("Authorization: Bearer {limited}\r\n");
+        let server = self.data.serve(Affinity::Server, &options)?;
+        let authorization = format!("Authorization: Bearer {}\r\n", self.limited);
         Response::to_get(server.address, GET, &authorization)?;
-        Ok(Self {
-            data,
-            limited,
-            server,
-        })
+        Ok(server)
     }
 
     /// What is measured, in the same order for each build.
@@ -53,15 +53,27 @@ impl Build {
 }
 
 pub(super) fn run(bench: &Bench, other: &Path) -> Result<Vec<BuildComparison>> {
-    let ours = Build::start(bench, &bench.program("animal-store"))?;
-    let other = Build::start(bench, other)?;
-    let mut contenders = Vec::new();
-    // The rounds of both builds with the same request are next to each other.
-    for ((name, request), (_, same)) in ours.requests().into_iter().zip(other.requests()) {
-        contenders.push(Contender::pinned(name, &ours.server, request));
-        contenders.push(Contender::pinned(name, &other.server, same));
+    let ours = Build::new(bench, &bench.program("animal-store"))?;
+    let other = Build::new(bench, other)?;
+    let mut measurements: Vec<Measurement> = Vec::new();
+    // One process can be 10 % slower than another of the same build, depending on where its memory is.
+    for _ in 0..bench.scale.starts {
+        let (our_server, other_server) = (ours.start()?, other.start()?);
+        let mut contenders = Vec::new();
+        // The rounds of both builds with the same request are next to each other.
+        for ((name, request), (_, same)) in ours.requests().into_iter().zip(other.requests()) {
+            contenders.push(Contender::pinned(name, &our_server, request));
+            contenders.push(Contender::pinned(name, &other_server, same));
+        }
+        let measured = compete(bench, "builds", contenders)?;
+        if measurements.is_empty() {
+            measurements = measured;
+        } else {
+            let pairs = measurements.iter_mut().zip(measured);
+            pairs.for_each(|(all, more)| all.extend(more));
+        }
     }
-    let mut measurements = compete(bench, "builds", contenders)?.into_iter();
+    let mut measurements = measurements.into_iter();
     let mut builds = Vec::new();
     while let (Some(ours), Some(other)) = (measurements.next(), measurements.next()) {
         builds.push(BuildComparison { ours, other });
