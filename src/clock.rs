@@ -71,6 +71,10 @@ impl FromStr for Timestamp {
         };
         // 9999-12-30T22:00:00Z is the latest second that jiff can represent.
         let problem = "must be a date, or a date and time, such as 2030-12-24 or 2030-12-24T18:00:00Z, at most 9999-12-30T22:00:00Z";
+        // jiff ignores the time zone in `2030-12-24T18:00:00Z[America/New_York]`, which RFC 3339 does not have.
+        if whole.contains('[') {
+            return Err(problem);
+        }
         let moment: jiff::Timestamp = whole.parse().map_err(|_| problem)?;
         Ok(Self::from_secs(moment.as_second()))
     }
@@ -279,6 +283,7 @@ mod tests {
             "24.12.2026",
             "2026-12-24T18:00",
             "18:00",
+            "2026-12-24T18:00:00Z[America/New_York]",
         ] {
             assert!(bad.parse::<Timestamp>().is_err(), "{bad}");
         }
