@@ -49,7 +49,7 @@ const MESSAGES: [&str; 6] = [
 const USE_MESSAGES: [&str; 4] = ["health", "metrics", "api", "access"];
 
 /// Crates that only the transport uses.
-const TRANSPORT_CRATES: [&str; 3] = ["h2", "hyper", "hyper_util"];
+const TRANSPORT_CRATES: [&str; 5] = ["h2", "http_body", "http_body_util", "hyper", "hyper_util"];
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -74,6 +74,9 @@ fn is_forbidden(import: &Import) -> bool {
     let (by, from) = (top(&import.by), top(&import.from));
     if by == from || by == "main" {
         false
+    } else if from.is_empty() {
+        // Paths through it lead to any layer.
+        true
     } else if by == TRANSPORT {
         !LEAVES.contains(&from)
     } else if from == TRANSPORT {
@@ -101,7 +104,11 @@ fn violations(program: &Program) -> BTreeSet<String> {
     let imports = program.imports();
     for import in imports.iter().filter(|import| is_forbidden(import)) {
         let Import { by, from, name } = import;
-        found.insert(format!("{by} imports {name} from {from}"));
+        found.insert(if from.is_empty() {
+            format!("{by} imports the crate's root")
+        } else {
+            format!("{by} imports {name} from {from}")
+        });
     }
     for user in program.users_of(&TRANSPORT_CRATES) {
         if top(user) != TRANSPORT {
@@ -179,6 +186,59 @@ fn every_kind_of_violation_is_found() {
             "api::get_pet",
             "use hyper::Request;",
             "api::get_pet uses hyper",
+        ),
+        (
+            "api::get_pet",
+            "fn a(b: u8) -> ::hyper::Request { b as ::hyper::Number }",
+            "api::get_pet uses hyper",
+        ),
+        (
+            "api::get_pet",
+            "fn a() { ::hyper::new() }",
+            "api::get_pet uses hyper",
+        ),
+        (
+            "api::get_pet",
+            "extern crate hyper as transport;",
+            "api::get_pet uses hyper",
+        ),
+        (
+            "api::get_pet",
+            "use http_body::Body;",
+            "api::get_pet uses hyper",
+        ),
+        (
+            "api::get_pet",
+            "fn a() { http_body_util::Full::new(b) }",
+            "api::get_pet uses hyper",
+        ),
+        (
+            "pet",
+            "pub use crate::store::Store;",
+            "pet imports Store from store",
+        ),
+        (
+            "pet::name",
+            "pub(crate) use super::super::store::{Store as Animals};",
+            "pet::name imports Store from store",
+        ),
+        ("pet", "use crate as c;", "pet imports the crate's root"),
+        (
+            "pet::name",
+            "pub(super) use crate::{self as c};",
+            "pet::name imports the crate's root",
+        ),
+        ("pet", "use crate::*;", "pet imports the crate's root"),
+        ("pet", "use super::*;", "pet imports the crate's root"),
+        (
+            "pet",
+            "use self::super::store::Store;",
+            "pet imports Store from store",
+        ),
+        (
+            "pet",
+            "mod a { use super::*; fn b() { super::super::store::open() } }",
+            "pet imports open from store",
         ),
         ("room", "", "room belongs to no layer"),
     ];

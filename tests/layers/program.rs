@@ -69,7 +69,8 @@ impl Program {
         for (by, source) in &self.files {
             for path in &source.imports {
                 let (from, name) = self.origin(path, 0);
-                if from != *by && !from.is_empty() {
+                let is_own_of_root = from.is_empty() && !name.is_empty();
+                if from != *by && !is_own_of_root {
                     let by = by.clone();
                     imports.insert(Import { by, from, name });
                 }
@@ -106,6 +107,10 @@ impl Source {
     fn parse(module: &str, text: &str, known: &BTreeSet<&str>) -> Self {
         let mut source = Self::default();
         let tokens = tokens(text);
+        let file = module.split("::").filter(|word| !word.is_empty());
+        let file: Vec<String> = file.map(str::to_owned).collect();
+        // The path of the module that the tokens are in, and for each open brace, whether a module in the file began with it.
+        let (mut here, mut braces) = (file.clone(), Vec::new());
         let mut at = 0;
         while at < tokens.len() {
             let before = at.checked_sub(1).map(|before| &*tokens[before]);
@@ -114,53 +119,55 @@ impl Source {
                 let mut leaves = Vec::new();
                 at = use_tree(&tokens, at + 1, &[], &mut leaves);
                 for (name, path) in leaves {
-                    let Some(path) = source.absolute(module, path, known) else {
-                        continue;
-                    };
+                    let path = source.absolute(&here, path, known);
                     source.names.insert(name, path.clone());
-                    if !is_reexport {
+                    if !(is_reexport && path.starts_with(&file)) {
                         source.imports.push(path);
                     }
                 }
-            } else if is_word(&tokens[at]) && before != Some("::") && before != Some("mod") {
+            } else if is_word(&tokens[at]) && before != Some("mod") {
                 let path = words(&tokens[at..]);
                 at += 2 * path.len() - 1;
-                if path.len() > 1
-                    && let Some(path) = source.absolute(module, path, known)
-                {
+                if path.len() > 1 || before == Some("crate") {
+                    let path = source.absolute(&here, path, known);
                     source.imports.push(path);
                 }
             } else {
+                match &*tokens[at] {
+                    "{" => {
+                        let is_module = at >= 2 && tokens[at - 2] == "mod";
+                        here.extend(is_module.then(|| tokens[at - 1].clone()));
+                        braces.push(is_module);
+                    }
+                    "}" if braces.pop() == Some(true) => drop(here.pop()),
+                    _ => {}
+                }
                 at += 1;
             }
         }
         source
     }
 
-    /// The path from the crate's root, unless it leads out of the crate or begins with a name of the file's own.
+    /// The path from the crate's root. One that begins with another crate, or with a name that the file defines or imports, counts as
+    /// one in the file.
     fn absolute(
         &mut self,
-        module: &str,
+        here: &[String],
         path: Vec<String>,
         known: &BTreeSet<&str>,
-    ) -> Option<Vec<String>> {
-        let mut here: Vec<String> = module.split("::").map(str::to_owned).collect();
-        match &*path[0] {
-            "crate" => Some(path[1..].to_vec()),
-            "self" => Some([&here, &path[1..]].concat()),
-            "super" => {
-                let levels = path.iter().take_while(|word| *word == "super").count();
-                here.truncate(here.len() - levels);
-                Some([&here, &path[levels..]].concat())
-            }
-            first if known.contains(&*[&here[..], &[first.to_owned()]].concat().join("::")) => {
-                Some([here, path].concat())
-            }
-            first => {
-                self.crates.insert(first.to_owned());
-                None
-            }
+    ) -> Vec<String> {
+        if path[0] == "crate" {
+            return path[1..].to_vec();
         }
+        let own = usize::from(path[0] == "self");
+        let rest = &path[own..];
+        let levels = rest.iter().take_while(|word| *word == "super").count();
+        let here = &here[..here.len().saturating_sub(levels)];
+        let absolute = [here, &rest[levels..]].concat();
+        if own + levels == 0 && !known.contains(&*absolute[..=here.len()].join("::")) {
+            self.crates.insert(path[0].clone());
+        }
+        absolute
     }
 }
 
@@ -249,7 +256,7 @@ fn every_way_to_name_another_file_is_an_import() {
         ),
         (
             "store::cache",
-            "use super::{Id, Key, b, self as parent}; use hyper::Request;",
+            "fn d() { parent::keys::e() } use super::{Id, Key, b, self as parent}; use hyper::Request;",
         ),
         (
             "store::keys",
@@ -269,6 +276,7 @@ fn every_way_to_name_another_file_is_an_import() {
         "store::cache store ",
         "store::cache store b",
         "store::cache store::keys Key",
+        "store::cache store::keys e",
         "store::keys key new",
         "store::keys store::cache ",
     ];

@@ -28,7 +28,9 @@ fn lex(source: &str) -> Vec<Token> {
             tokens.push(rest[..length].to_owned());
             length
         } else if rest.starts_with("::") {
-            tokens.push("::".to_owned());
+            // After white space it begins the path of a crate, and the word before it, such as `as`, is not part of that path.
+            let is_first = source[..source.len() - rest.len()].ends_with(char::is_whitespace);
+            tokens.extend((!is_first).then(|| "::".to_owned()));
             2
         } else {
             if !first.is_whitespace() {
