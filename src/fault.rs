@@ -15,6 +15,8 @@ pub enum Fault {
     WorkerDies,
     /// Blocks the thread of a worker for a minute in a request with the header `X-Fault`.
     WorkerHangs,
+    /// Panics when a SIGHUP reads the certificate.
+    ReloadPanics,
     /// Takes 8 s to migrate an embedded database.
     SlowMigration,
     /// Filters new connections on a socket that the next server uses, too.

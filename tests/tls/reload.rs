@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use harness::{Certificate, Client, Process, eventually};
 
-use crate::{folder, logged, metric, serve};
+use crate::{PROGRAM, folder, logged, metric, serve};
 
 const FAILURES: &str = "animal_store_background_failures_total{task=\"certificate\"}";
 
@@ -134,6 +134,23 @@ fn a_bad_pair_keeps_the_old_one_and_is_logged_and_counted() {
         presents(&process, &other)
     });
     assert_eq!(metric(&process, FAILURES), failures);
+}
+
+#[test]
+fn a_panic_while_the_certificate_is_read_is_a_failure_and_the_next_read_works() {
+    let folder = folder();
+    Certificate::new().write(folder.path());
+    let vars = [("ANIMAL_STORE_FAULT", "reload-panics")];
+    let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let args = [&["serve"][..], &listen, &tls].concat();
+    let process = Process::start(PROGRAM, folder.path(), &args, &vars);
+    process.signal("HUP");
+    logged(&process, &["panicked", "the previous one stays in use"]);
+    assert_eq!(metric(&process, FAILURES), 1.0);
+    // The fault is not in the poll.
+    Certificate::new().write(folder.path());
+    logged(&process, &["new certificate in use"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! watches would miss links that are replaced and network file systems; a SIGHUP reads them immediately. Its expiry is checked when it is
 //! loaded or replaced; later, only the metric shows it.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -9,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::config::TlsFiles;
+use crate::fault::Fault;
 use crate::http::{Reload, Tls};
 use crate::metrics::BackgroundTask;
 use crate::server::shared::Shared;
@@ -61,22 +63,27 @@ pub(super) async fn run(shared: &Shared) {
         };
         let reading = tls.clone();
         // Files may be on a network file system.
-        let read = tokio::task::spawn_blocking(move || reading.reload(always));
+        let read = tokio::task::spawn_blocking(move || {
+            Fault::ReloadPanics.panic_if(|| always);
+            reading.reload(always)
+        });
         let read = tokio::select! {
             read = read => read,
             _ = shutdown.wait_for(|stop| *stop) => return,
         };
+        let failed = |error: &dyn Display| {
+            shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
+            tracing::error!(%error, "cannot reload the certificate: the previous one stays in use");
+        };
         match read {
-            Ok(Ok(Reload::Skipped)) | Err(_) => {}
+            Ok(Ok(Reload::Skipped)) => {}
             Ok(Ok(Reload::Unchanged)) => tracing::info!("the certificate has not changed"),
             Ok(Ok(Reload::Replaced)) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
                 publish_expiry(tls, shared);
             }
-            Ok(Err(error)) => {
-                shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
-                tracing::error!(%error, "cannot reload the certificate: the previous one stays in use");
-            }
+            Ok(Err(error)) => failed(&error),
+            Err(panic) => failed(&panic),
         }
     }
 }
