@@ -14,6 +14,9 @@ use crate::limit::Ban;
 use crate::plan::Plan;
 use crate::store::{ChangedKey, KeyChange, KeyRecord, KeyState, NewKey, Store, StoreError};
 
+/// How long the old secret of a rotated key works by default.
+pub(crate) const DEFAULT_GRACE: &str = "24h";
+
 /// Why a key was not returned, issued or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

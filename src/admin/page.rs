@@ -66,6 +66,8 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
+    use crate::keys;
+    use crate::plan::PlanName;
 
     #[test]
     fn every_file_of_the_page_is_there_and_nothing_else_is_referred_to() {
@@ -86,6 +88,14 @@ mod tests {
             }
         }
         assert_eq!(count, 4, "the icon twice, the style, the script");
+    }
+
+    #[test]
+    fn the_forms_of_keys_have_all_plans_and_the_default_grace_period() {
+        let script = include_str!("page/keys.js");
+        let plans = format!("const plans = {:?};", PlanName::ALL.map(PlanName::as_str));
+        let grace = format!("name: \"grace\", value: {:?}", keys::DEFAULT_GRACE);
+        assert!(script.contains(&plans) && script.contains(&grace));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(super) enum Command {
         #[command(flatten)]
         key: KeyArgs,
         /// Grace period in which the old secret still works; with 0s it stops working immediately
-        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse)]
+        #[arg(long, value_name = "DURATION", default_value = keys::DEFAULT_GRACE, value_parser = duration::parse)]
         grace: Duration,
         /// Do not ask for confirmation, which is needed during the grace period of an earlier rotation
         #[arg(long)]

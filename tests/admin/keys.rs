@@ -75,6 +75,9 @@ fn a_key_is_created_used_banned_unbanned_rotated_and_revoked() {
     assert_eq!(*ended, banned["bannedUntil"], "{unbanned}");
     assert_eq!(operator.get(&path).json()["lastBanAt"], json!(null));
 
+    let gold = post(&operator, &format!("{path}/plan"), &json!({"plan": "gold"}));
+    let possible = "plan must be free, pro, business or enterprise";
+    assert!(gold.message().contains(possible), "{gold}");
     let planned = post(&operator, &format!("{path}/plan"), &json!({"plan": "pro"}));
     assert_eq!(planned.json()["plan"], "pro", "{planned}");
     let rotated = operator.request("POST", &format!("{path}/rotate")).send();

@@ -139,10 +139,8 @@ impl Admin {
 
     pub(super) async fn rotate_key(&self, id: KeyId, call: &mut AdminCall<'_>) -> ApiResult {
         let body: RotateKey = self.read(call).await?;
-        let grace = match body.grace {
-            Some(text) => duration::parse(&text).map_err(|error| invalid("grace", error))?,
-            None => Duration::from_hours(24),
-        };
+        let grace = body.grace.as_deref().unwrap_or(keys::DEFAULT_GRACE);
+        let grace = duration::parse(grace).map_err(|error| invalid("grace", error))?;
         let confirmed = match body.confirm {
             None | Some(Confirm::Any(false)) => Confirmation::None,
             Some(Confirm::Any(true)) => Confirmation::Any,
@@ -192,7 +190,10 @@ fn first_day(now: Timestamp, days: u64) -> Day {
 }
 
 fn plan(name: &str, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, ApiError> {
-    let unknown = |_| invalid("plan", "must be free, pro, business or enterprise");
+    let unknown = |_| {
+        let [first @ .., last] = PlanName::ALL.map(PlanName::as_str);
+        invalid("plan", format!("must be {} or {last}", first.join(", ")))
+    };
     let name: PlanName = name.parse().map_err(unknown)?;
     name.with_limits(per_minute, per_day)
         .map_err(|error| invalid("perMinute and perDay:", error))
