@@ -130,7 +130,7 @@ impl Server {
 
         let deployment = shared.store.deployment().await;
         let deployment = deployment.context("cannot read the ID of the deployment")?;
-        let max_connections = http::max_connections(config.max_connections, workers);
+        let max_connections = self.listeners.max_connections(config);
         let exempt = config.trusted_proxies.clone();
         let maximum = Maximum {
             total: max_connections,

@@ -13,12 +13,6 @@ const MAX_UNSENT_BYTES: u32 = 16 * 1024;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Files that are open besides connections: data, the log, connections to the admin listener, and those that are being rejected.
-const OTHER_FILES: u64 = 256;
-
-/// The same for each worker: its socket, its runtime, and its connections to the database and to Redis.
-const FILES_PER_WORKER: u64 = 16;
-
 pub struct Listener {
     pub(super) socket: TcpListener,
     /// Whether the socket stays open when this server stops accepting, so that connections in its queue are not lost.
@@ -120,14 +114,13 @@ pub(super) fn drop_new_syns(listener: &tokio::net::TcpListener) {
     }
 }
 
-/// Returns the number of connections that the open-file limit allows, at most `configured`. Raises the soft limit if necessary. At
-/// most half of the limit is reserved for other files.
-pub fn max_connections(configured: usize, workers: usize) -> usize {
-    let others = OTHER_FILES + FILES_PER_WORKER * workers as u64;
-    let files = configured as u64 + others;
+/// Returns the number of connections that the open-file limit allows besides `others`, the files that are open for other purposes: at
+/// most `wanted`. Raises the soft limit if necessary. At most half of the limit is reserved for other files.
+pub fn max_connections(wanted: usize, others: u64) -> usize {
+    let files = wanted as u64 + others;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= files) {
-        return configured;
+        return wanted;
     }
     let allowed = limit.maximum.map_or(files, |maximum| maximum.min(files));
     let raised = setrlimit(
@@ -142,15 +135,7 @@ pub fn max_connections(configured: usize, workers: usize) -> usize {
     } else {
         limit.current.unwrap_or(allowed)
     };
-    let connections = usize::try_from(granted - others.min(granted / 2))
-        .unwrap_or(configured)
-        .clamp(1, configured);
-    if connections < configured {
-        tracing::warn!(
-            connections,
-            wanted = configured,
-            "the open-file limit allows fewer connections than --max-connections"
-        );
-    }
-    connections
+    usize::try_from(granted - others.min(granted / 2))
+        .unwrap_or(wanted)
+        .clamp(1, wanted)
 }

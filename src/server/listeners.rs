@@ -8,6 +8,12 @@ use crate::config::{Config, check_admin_address};
 use crate::http::{self, Listener};
 use crate::systemd::PassedSockets;
 
+/// Files that are open besides connections: data, the log, connections to the admin listener, and those that are being rejected.
+const OTHER_FILES: u64 = 256;
+
+/// The same for each worker: its socket, its runtime, and its connections to the database and to Redis.
+const FILES_PER_WORKER: u64 = 16;
+
 pub(super) struct Listeners {
     /// One for each worker.
     pub(super) api: Vec<Listener>,
@@ -43,5 +49,20 @@ impl Listeners {
     pub(super) fn addresses(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
         let api = self.api.first().context("no socket")?;
         Ok((api.local_addr()?, self.admin.local_addr()?))
+    }
+
+    /// The number of connections that the API accepts: as many as configured, unless the open-file limit is lower.
+    pub(super) fn max_connections(&self, config: &Config) -> usize {
+        let wanted = config.max_connections;
+        let other_files = OTHER_FILES + FILES_PER_WORKER * self.api.len() as u64;
+        let connections = http::max_connections(wanted, other_files);
+        if connections < wanted {
+            tracing::warn!(
+                connections,
+                wanted,
+                "the open-file limit allows fewer connections than --max-connections"
+            );
+        }
+        connections
     }
 }
