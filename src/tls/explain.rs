@@ -20,7 +20,7 @@ pub(super) fn explain(error: &(dyn Error + 'static), roots: &Roots) -> Option<St
             }
             // TLS 1.2 has no specific alert for a missing certificate.
             AlertDescription::HandshakeFailure => {
-                "it refused the handshake: it may require a client certificate".into()
+                "it rejected the handshake: it may require a client certificate".into()
             }
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
@@ -30,7 +30,7 @@ pub(super) fn explain(error: &(dyn Error + 'static), roots: &Roots) -> Option<St
             | AlertDescription::CertificateUnknown => {
                 format!("it does not accept the client certificate: {alert:?}")
             }
-            _ => format!("it refused the handshake: {alert:?}"),
+            _ => format!("it rejected the handshake: {alert:?}"),
         },
         rustls::Error::InvalidMessage(_) => "it does not speak TLS on this port".into(),
         error => format!("the TLS handshake failed: {error}"),
