@@ -171,15 +171,15 @@ fn vars(settings: &[(String, String)]) -> Vec<(&str, &str)> {
 
 /// What one client saw: creations, those it sent again, and what failed all the same.
 #[derive(Default)]
-struct Seen {
+struct Tally {
     created: usize,
     retried: usize,
     failed: Vec<String>,
 }
 
 /// Creates animals, each with one retry, and reads in between, until `over` is set.
-fn create_and_read(client: &Client, number: usize, all: &AtomicUsize, over: &AtomicBool) -> Seen {
-    let mut seen = Seen::default();
+fn create_and_read(client: &Client, number: usize, all: &AtomicUsize, over: &AtomicBool) -> Tally {
+    let mut seen = Tally::default();
     while !over.load(Ordering::Relaxed) {
         let token = format!("{number}-{}", seen.created);
         let create = || {
@@ -220,7 +220,7 @@ fn a_client_that_retries_once_sees_no_failure_during_a_rolling_restart() {
             all.load(Ordering::Relaxed) > before + 75
         });
     };
-    let seen: Vec<Seen> = std::thread::scope(|scope| {
+    let seen: Vec<Tally> = std::thread::scope(|scope| {
         let end = StopOnDrop(&over);
         let clients: Vec<_> = (0..8)
             .map(|number| {

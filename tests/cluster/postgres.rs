@@ -163,7 +163,7 @@ enum Kind {
 
 /// One response.
 #[derive(Debug)]
-struct Seen {
+struct TimedResponse {
     kind: Kind,
     sent: Instant,
     received: Instant,
@@ -175,7 +175,7 @@ struct Seen {
 struct Stall {
     began: Instant,
     ended: Instant,
-    responses: Vec<Seen>,
+    responses: Vec<TimedResponse>,
     /// The largest increase of a node's usage: kilobytes, and open files.
     memory: u64,
     files: u64,
@@ -215,7 +215,7 @@ fn stall(cluster: &Cluster, lasts: Duration) -> Stall {
                 _ => nodes[node].request("GET", targets[turn % targets.len()]),
             };
             let response = request.send_on(&mut connection);
-            let seen = Seen {
+            let seen = TimedResponse {
                 kind,
                 sent,
                 received: Instant::now(),

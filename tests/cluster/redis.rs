@@ -137,9 +137,9 @@ fn redis_full_and_writable_again() {
 }
 
 /// One connection to Redis, which still works when no other is accepted.
-struct Session(BufReader<TcpStream>);
+struct RedisSession(BufReader<TcpStream>);
 
-impl Session {
+impl RedisSession {
     fn start(redis: &Redis) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", redis.port())).expect("a connection");
         Self(BufReader::new(stream))
@@ -159,13 +159,13 @@ impl Session {
 }
 
 /// Kills one worker's connection to Redis, and makes Redis accept no new one until the returned session raises `maxclients`.
-fn kill_one_connection(cluster: &Cluster) -> Session {
+fn kill_one_connection(cluster: &Cluster) -> RedisSession {
     let clients = cluster.redis.cli(&["CLIENT", "LIST", "TYPE", "NORMAL"]);
     let is_worker = |line: &&str| line.contains("cmd=ping") || line.contains("cmd=evalsha");
     let worker = clients.lines().find(is_worker).expect("a worker");
     let id = worker.strip_prefix("id=").expect("an ID");
     let id = id.split(' ').next().expect("an ID");
-    let mut session = Session::start(&cluster.redis);
+    let mut session = RedisSession::start(&cluster.redis);
     session.run("CONFIG SET maxclients 1");
     session.run(&format!("CLIENT KILL ID {id}"));
     session

@@ -24,7 +24,7 @@ const SEQUENCES: u32 = 500;
 
 /// One operation. IDs are taken from a small range, so that most of them exist.
 #[derive(Clone, Debug)]
-enum Operation {
+enum StoreOperation {
     Create {
         name: u8,
         retry: Option<(u8, u8)>,
@@ -72,7 +72,7 @@ enum Operation {
     Wait(u64),
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+fn operation() -> impl Strategy<Value = StoreOperation> {
     let pet = || 1_i64..200;
     let key = || 1_i64..20;
     let order = || 1_i64..60;
@@ -80,28 +80,28 @@ fn operation() -> impl Strategy<Value = Operation> {
     let limit = || 1_usize..20;
     prop_oneof![
         6 => (any::<u8>(), prop::option::of((0_u8..8, 0_u8..4)))
-            .prop_map(|(name, retry)| Operation::Create { name, retry }),
-        2 => pet().prop_map(Operation::Pet),
+            .prop_map(|(name, retry)| StoreOperation::Create { name, retry }),
+        2 => pet().prop_map(StoreOperation::Pet),
         4 => (limit(), prop::option::of(status()), 0_i64..300)
-            .prop_map(|(limit, status, after)| Operation::Pets { limit, status, after }),
-        2 => (limit(), 0_i64..60).prop_map(|(limit, after)| Operation::Orders { limit, after }),
-        3 => (pet(), any::<bool>()).prop_map(|(pet, ships)| Operation::Place { pet, ships }),
-        2 => order().prop_map(Operation::Complete),
-        2 => order().prop_map(Operation::Cancel),
+            .prop_map(|(limit, status, after)| StoreOperation::Pets { limit, status, after }),
+        2 => (limit(), 0_i64..60).prop_map(|(limit, after)| StoreOperation::Orders { limit, after }),
+        3 => (pet(), any::<bool>()).prop_map(|(pet, ships)| StoreOperation::Place { pet, ships }),
+        2 => order().prop_map(StoreOperation::Complete),
+        2 => order().prop_map(StoreOperation::Cancel),
         2 => (pet(), status(), any::<bool>())
-            .prop_map(|(pet, to, force)| Operation::SetStatus { pet, to, force }),
+            .prop_map(|(pet, to, force)| StoreOperation::SetStatus { pet, to, force }),
         1 => (any::<bool>(), any::<bool>())
-            .prop_map(|(enterprise, expires)| Operation::AddKey { enterprise, expires }),
-        2 => key().prop_map(Operation::Key),
-        1 => (key(), any::<bool>()).prop_map(|(key, enterprise)| Operation::SetPlan { key, enterprise }),
-        1 => key().prop_map(Operation::Rotate),
-        1 => key().prop_map(Operation::Revoke),
-        1 => key().prop_map(Operation::Ban),
-        1 => key().prop_map(Operation::Unban),
-        2 => (key(), 1_u32..9).prop_map(|(key, requests)| Operation::RecordUsage { key, requests }),
-        1 => prop::option::of(key()).prop_map(Operation::Usage),
-        1 => Just(Operation::Sweep),
-        1 => (1_u64..90_000).prop_map(Operation::Wait),
+            .prop_map(|(enterprise, expires)| StoreOperation::AddKey { enterprise, expires }),
+        2 => key().prop_map(StoreOperation::Key),
+        1 => (key(), any::<bool>()).prop_map(|(key, enterprise)| StoreOperation::SetPlan { key, enterprise }),
+        1 => key().prop_map(StoreOperation::Rotate),
+        1 => key().prop_map(StoreOperation::Revoke),
+        1 => key().prop_map(StoreOperation::Ban),
+        1 => key().prop_map(StoreOperation::Unban),
+        2 => (key(), 1_u32..9).prop_map(|(key, requests)| StoreOperation::RecordUsage { key, requests }),
+        1 => prop::option::of(key()).prop_map(StoreOperation::Usage),
+        1 => Just(StoreOperation::Sweep),
+        1 => (1_u64..90_000).prop_map(StoreOperation::Wait),
     ]
 }
 
@@ -122,12 +122,17 @@ fn shown(key: Option<KeyRecord>) -> String {
 }
 
 /// Performs an operation on one store, and returns the whole result.
-async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Timestamp) -> String {
+async fn perform(
+    store: &Store,
+    operation: &StoreOperation,
+    secret: &Secret,
+    now: Timestamp,
+) -> String {
     const FAILED: &str = "the store responds";
     // As if another process had changed an animal.
     store.pets_changed();
     match *operation {
-        Operation::Create { name, retry } => {
+        StoreOperation::Create { name, retry } => {
             let name = retry.map_or(name, |(_, body)| body);
             let body = format!("{{\"name\":\"animal {name}\",\"categoryId\":{name}}}");
             let pet = NewPet::from_json(body.as_bytes()).expect("a body");
@@ -139,8 +144,8 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             });
             format!("{:?}", store.create(pet, retry).await.expect(FAILED))
         }
-        Operation::Pet(id) => format!("{:?}", store.pet(PetId(id)).await.expect(FAILED)),
-        Operation::Pets {
+        StoreOperation::Pet(id) => format!("{:?}", store.pet(PetId(id)).await.expect(FAILED)),
+        StoreOperation::Pets {
             limit,
             status,
             after,
@@ -153,7 +158,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             };
             format!("{:?}", store.page(query).await.expect(FAILED))
         }
-        Operation::Orders { limit, after } => {
+        StoreOperation::Orders { limit, after } => {
             let cursor = Cursor::after(after);
             let query = OrderQuery {
                 limit: size(limit),
@@ -165,7 +170,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
                 store.orders().try_collect::<Vec<_>>().await.expect(FAILED)
             )
         }
-        Operation::Place { pet, ships } => {
+        StoreOperation::Place { pet, ships } => {
             let date = ships.then(|| now.plus(Duration::from_secs(60)));
             format!(
                 "{:?}",
@@ -175,23 +180,23 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
                     .expect(FAILED)
             )
         }
-        Operation::Complete(id) => {
+        StoreOperation::Complete(id) => {
             format!(
                 "{:?}",
                 store.complete_order(OrderId(id), now).await.expect(FAILED)
             )
         }
-        Operation::Cancel(id) => {
+        StoreOperation::Cancel(id) => {
             format!(
                 "{:?}",
                 store.cancel_order(OrderId(id), now).await.expect(FAILED)
             )
         }
-        Operation::SetStatus { pet, to, force } => {
+        StoreOperation::SetStatus { pet, to, force } => {
             let set = store.set_status(PetId(pet), to, force, now).await;
             format!("{:?}", set.expect(FAILED))
         }
-        Operation::AddKey {
+        StoreOperation::AddKey {
             enterprise,
             expires,
         } => {
@@ -205,11 +210,11 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             let found = store.key_by_hash(secret.hash()).await.expect(FAILED);
             shown(Some(added)) + &shown(found)
         }
-        Operation::Key(id) => shown(store.key(KeyId(id)).await.expect(FAILED)),
-        Operation::SetPlan { key, enterprise } => {
+        StoreOperation::Key(id) => shown(store.key(KeyId(id)).await.expect(FAILED)),
+        StoreOperation::SetPlan { key, enterprise } => {
             changed(store, key, KeyChange::Plan(plan(enterprise))).await
         }
-        Operation::Rotate(id) => {
+        StoreOperation::Rotate(id) => {
             let rotated = KeyChange::Secret {
                 hash: secret.hash(),
                 prefix: secret.prefix().to_owned(),
@@ -217,8 +222,8 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             };
             changed(store, id, rotated).await
         }
-        Operation::Revoke(id) => changed(store, id, KeyChange::Revoke(now)).await,
-        Operation::Ban(id) => {
+        StoreOperation::Revoke(id) => changed(store, id, KeyChange::Revoke(now)).await,
+        StoreOperation::Ban(id) => {
             let until = now.plus(Duration::from_secs(300));
             let ban = Ban {
                 started_at: now,
@@ -228,8 +233,8 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             store.record_ban(key, ban).await.expect(FAILED);
             shown(store.key(KeyId(id)).await.expect(FAILED))
         }
-        Operation::Unban(id) => changed(store, id, KeyChange::Unban(now)).await,
-        Operation::RecordUsage { key, requests } => {
+        StoreOperation::Unban(id) => changed(store, id, KeyChange::Unban(now)).await,
+        StoreOperation::RecordUsage { key, requests } => {
             let on = DayUsage {
                 day: now.day(),
                 requests,
@@ -244,7 +249,7 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
             }
             format!("{:?}", store.usage_on(now.day()).await.expect(FAILED))
         }
-        Operation::Usage(id) => format!(
+        StoreOperation::Usage(id) => format!(
             "{:?}",
             store
                 .usage(id.map(KeyId))
@@ -252,13 +257,13 @@ async fn perform(store: &Store, operation: &Operation, secret: &Secret, now: Tim
                 .await
                 .expect(FAILED)
         ),
-        Operation::Sweep => {
+        StoreOperation::Sweep => {
             let swept = store
                 .sweep_idempotency(now.minus(IdempotencyRecord::RETENTION))
                 .await;
             format!("{:?}", swept.expect(FAILED))
         }
-        Operation::Wait(_) => String::new(),
+        StoreOperation::Wait(_) => String::new(),
     }
 }
 
@@ -311,7 +316,7 @@ fn five_hundred_random_sequences_have_the_same_results_on_both_engines() {
         .run(&prop::collection::vec(operation(), 1..25), |operations| {
             for operation in &operations {
                 // No two operations happen in the same millisecond; the parts of one operation do.
-                let wait = if let Operation::Wait(seconds) = operation {
+                let wait = if let StoreOperation::Wait(seconds) = operation {
                     seconds * 1000
                 } else {
                     1

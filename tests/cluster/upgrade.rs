@@ -24,13 +24,14 @@ const LATER_FORMAT: i64 = FORMAT + 1;
 /// Free ports.
 const LISTEN: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
-struct Deployment {
+/// A PostgreSQL that nodes of several versions use.
+struct SharedDatabase {
     postgres: Postgres,
     folder: TempDir,
     key: String,
 }
 
-impl Deployment {
+impl SharedDatabase {
     fn start() -> Self {
         let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
         let database = postgres.url();
@@ -108,42 +109,42 @@ impl Deployment {
 
 #[test]
 fn a_migration_that_older_nodes_cannot_work_with_is_rejected_until_all_of_them_have_stopped() {
-    let deployment = Deployment::start();
-    let ((mut one, client), (mut two, _)) = (deployment.node(), deployment.node());
+    let shared = SharedDatabase::start();
+    let ((mut one, client), (mut two, _)) = (shared.node(), shared.node());
     let version = env!("CARGO_PKG_VERSION");
     let names = [1, 2].map(|id| format!("node {id} (version {version})"));
-    deployment.is_rejected_because_of(&names.join(", "));
+    shared.is_rejected_because_of(&names.join(", "));
     assert_eq!(client.create(&rex()).status, 201);
 
     one.signal("TERM");
     assert_eq!(one.ends_within(HEARTBEAT_TIME), Some(0));
-    assert_eq!(deployment.nodes(), "2");
-    deployment.is_rejected_because_of(&names[1]);
+    assert_eq!(shared.nodes(), "2");
+    shared.is_rejected_because_of(&names[1]);
 
     // A killed one counts as running for half a minute.
     two.kill();
-    deployment.is_rejected_because_of(&names[1]);
-    deployment.age();
-    deployment.later(BREAKING, &["migrate"]).exits(0);
-    assert_eq!(deployment.format(), LATER_FORMAT.to_string());
-    assert_eq!(deployment.nodes(), "");
+    shared.is_rejected_because_of(&names[1]);
+    shared.age();
+    shared.later(BREAKING, &["migrate"]).exits(0);
+    assert_eq!(shared.format(), LATER_FORMAT.to_string());
+    assert_eq!(shared.nodes(), "");
 }
 
 #[test]
 fn a_migration_that_older_nodes_can_work_with_runs_beside_them_and_they_continue_to_report() {
-    let deployment = Deployment::start();
-    let (mut node, client) = deployment.node();
-    deployment.later(COMPATIBLE, &["migrate"]).exits(0);
-    assert_eq!(deployment.format(), LATER_FORMAT.to_string());
-    deployment.age();
+    let shared = SharedDatabase::start();
+    let (mut node, client) = shared.node();
+    shared.later(COMPATIBLE, &["migrate"]).exits(0);
+    assert_eq!(shared.format(), LATER_FORMAT.to_string());
+    shared.age();
     let seen = "select count(*) from nodes
                 where seen_at > extract(epoch from clock_timestamp()) * 1000 - 20000";
     eventually(HEARTBEAT_TIME, "a heartbeat", || {
-        deployment.postgres.psql("postgres", seen) == "1"
+        shared.postgres.psql("postgres", seen) == "1"
     });
     assert_eq!(client.create(&rex()).status, 201);
 
-    let line = deployment.fail_to_serve().fails_with(1);
+    let line = shared.fail_to_serve().fails_with(1);
     assert!(line.ends_with("use a newer animal-store"), "{line}");
     node.signal("TERM");
     assert_eq!(node.ends_within(HEARTBEAT_TIME), Some(0));
@@ -151,11 +152,11 @@ fn a_migration_that_older_nodes_can_work_with_runs_beside_them_and_they_continue
 
 #[test]
 fn a_node_that_was_paused_while_it_counted_as_dead_stops_when_it_continues() {
-    let deployment = Deployment::start();
-    let (mut node, _) = deployment.node();
+    let shared = SharedDatabase::start();
+    let (mut node, _) = shared.node();
     node.signal("STOP");
-    deployment.age();
-    deployment.later(BREAKING, &["migrate"]).exits(0);
+    shared.age();
+    shared.later(BREAKING, &["migrate"]).exits(0);
     node.signal("CONT");
     assert_eq!(node.ends_within(HEARTBEAT_TIME), Some(1));
     let log = node.log();
@@ -165,44 +166,44 @@ fn a_node_that_was_paused_while_it_counted_as_dead_stops_when_it_continues() {
 
 #[test]
 fn a_node_that_was_paused_for_very_long_registers_again_if_nothing_was_migrated() {
-    let deployment = Deployment::start();
-    let (mut node, client) = deployment.node();
-    deployment.postgres.psql("postgres", "delete from nodes");
-    eventually(HEARTBEAT_TIME, "a row", || deployment.nodes() == "2");
+    let shared = SharedDatabase::start();
+    let (mut node, client) = shared.node();
+    shared.postgres.psql("postgres", "delete from nodes");
+    eventually(HEARTBEAT_TIME, "a row", || shared.nodes() == "2");
     assert_eq!(client.create(&rex()).status, 201);
     node.signal("TERM");
     assert_eq!(node.ends_within(HEARTBEAT_TIME), Some(0));
-    assert_eq!(deployment.nodes(), "");
+    assert_eq!(shared.nodes(), "");
 }
 
 #[test]
 fn the_row_of_a_node_that_was_killed_is_deleted_by_one_that_starts_after_an_hour() {
-    let deployment = Deployment::start();
+    let shared = SharedDatabase::start();
     let killed = "insert into nodes (id, version, format, seen_at)
          select 1000 + age, '0.1.0', 1, (extract(epoch from now()) * 1000)::int8 - age * 60000
          from (values (59), (61)) as minutes (age)";
-    deployment.postgres.psql("postgres", killed);
-    let (_node, _) = deployment.node();
-    assert_eq!(deployment.nodes(), "1 1059");
+    shared.postgres.psql("postgres", killed);
+    let (_node, _) = shared.node();
+    assert_eq!(shared.nodes(), "1 1059");
 }
 
 #[test]
 fn no_older_node_starts_while_such_a_migration_is_in_progress() {
-    let deployment = Deployment::start();
-    crate::format::slow_down(&deployment.postgres, 5);
+    let shared = SharedDatabase::start();
+    crate::format::slow_down(&shared.postgres, 5);
     std::thread::scope(|scope| {
-        let migrating = scope.spawn(|| deployment.later(BREAKING, &["migrate"]));
+        let migrating = scope.spawn(|| shared.later(BREAKING, &["migrate"]));
         eventually(HEARTBEAT_TIME, "it migrates", || {
             let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
-            deployment.postgres.psql("postgres", sleeping) == "1"
+            shared.postgres.psql("postgres", sleeping) == "1"
         });
         let began = Instant::now();
-        let output = deployment.fail_to_serve().exits(1);
+        let output = shared.fail_to_serve().exits(1);
         let last = output.stderr.lines().last().unwrap_or_default();
         let format = format!("has format {LATER_FORMAT}");
         assert!(last.contains(&format), "{}", output.stderr);
         assert!(began.elapsed() > Duration::from_secs(1), "it waits for it");
         migrating.join().expect("a migration").exits(0);
     });
-    assert_eq!(deployment.nodes(), "");
+    assert_eq!(shared.nodes(), "");
 }

@@ -20,12 +20,12 @@ const ONE_A_DAY: [&str; 6] = [
 ];
 
 /// An operator and a running server.
-struct Deployment {
+struct ManagedServer {
     server: Process,
     operator: Operator,
 }
 
-impl Deployment {
+impl ManagedServer {
     fn open(args: &[&str]) -> Self {
         let operator = Operator::new(PROGRAM);
         let server = Self::serve(&operator, args);
@@ -75,47 +75,45 @@ fn get_banned(client: &Client) -> Response {
 
 #[test]
 fn a_key_created_with_the_command_line_works_immediately() {
-    let deployment = Deployment::open(&[]);
+    let managed = ManagedServer::open(&[]);
     for _ in 0..3 {
-        served(&deployment.create(&["--plan", "pro"]), 1);
+        served(&managed.create(&["--plan", "pro"]), 1);
     }
 }
 
 #[test]
 fn a_revoked_key_is_rejected_within_a_second() {
-    let deployment = Deployment::open(&[]);
-    let key = deployment.create(&["--plan", "free"]);
+    let managed = ManagedServer::open(&[]);
+    let key = managed.create(&["--plan", "free"]);
     served(&key, 1);
-    deployment.keys(&["revoke", "1"]);
+    managed.keys(&["revoke", "1"]);
     let response = within_a_second("the end", &key, |response| response.status == 401);
     response.is_error(401, "invalid_api_key");
 }
 
 #[test]
 fn the_new_secret_of_a_rotated_key_works_immediately_and_the_old_one_until_the_grace_period_ends() {
-    let deployment = Deployment::open(&[]);
-    let first = deployment.create(&["--plan", "free"]);
+    let managed = ManagedServer::open(&[]);
+    let first = managed.create(&["--plan", "free"]);
     served(&first, 1);
-    let second = deployment
-        .server
-        .client(Some(&deployment.keys(&["rotate", "1"])));
+    let second = managed.server.client(Some(&managed.keys(&["rotate", "1"])));
     served(&second, 1);
     served(&first, 1);
-    let rotated = deployment.keys(&["rotate", "1", "--grace", "0s", "--yes"]);
+    let rotated = managed.keys(&["rotate", "1", "--grace", "0s", "--yes"]);
     within_a_second("the end of the old", &second, |response| {
         response.status == 401
     });
     send(&first).is_error(401, "invalid_api_key");
-    served(&deployment.server.client(Some(&rotated)), 1);
+    served(&managed.server.client(Some(&rotated)), 1);
 }
 
 #[test]
 fn a_grace_period_of_a_second_ends_by_the_clock() {
-    let deployment = Deployment::open(&[]);
-    let old = deployment.create(&["--plan", "pro"]);
-    let new = deployment
+    let managed = ManagedServer::open(&[]);
+    let old = managed.create(&["--plan", "pro"]);
+    let new = managed
         .server
-        .client(Some(&deployment.keys(&["rotate", "1", "--grace", "1s"])));
+        .client(Some(&managed.keys(&["rotate", "1", "--grace", "1s"])));
     eventually(secs(2), "the end of the grace period", || {
         send(&old).status == 401
     });
@@ -124,14 +122,14 @@ fn a_grace_period_of_a_second_ends_by_the_clock() {
 
 #[test]
 fn a_new_plan_takes_effect_within_a_second() {
-    let deployment = Deployment::open(&[]);
-    let key = deployment.create(&ONE_A_DAY);
+    let managed = ManagedServer::open(&[]);
+    let key = managed.create(&ONE_A_DAY);
     served(&key, 1);
     send(&key).is_error(429, "rate_limited");
-    deployment.keys(&["set-plan", "1", "business"]);
+    managed.keys(&["set-plan", "1", "business"]);
     let response = within_a_second("the new plan", &key, |response| response.status == 200);
     assert_eq!(response.rate().0, 1_000);
-    deployment.keys(&[
+    managed.keys(&[
         "set-plan",
         "1",
         "enterprise",
@@ -145,13 +143,13 @@ fn a_new_plan_takes_effect_within_a_second() {
 
 #[test]
 fn an_unban_takes_effect_within_a_second() {
-    let deployment = Deployment::open(&["--ban-after", "1", "--ban-for", "1h"]);
-    let key = deployment.create(&ONE_A_DAY);
+    let managed = ManagedServer::open(&["--ban-after", "1", "--ban-for", "1h"]);
+    let key = managed.create(&ONE_A_DAY);
     get_banned(&key);
     eventually(secs(5), "the ban is stored", || {
-        deployment.json(&["show", "1"])["state"] == "banned"
+        managed.json(&["show", "1"])["state"] == "banned"
     });
-    deployment.keys(&["unban", "1"]);
+    managed.keys(&["unban", "1"]);
     within_a_second("the unban", &key, |response| {
         response.code() == "rate_limited"
     });
@@ -159,35 +157,34 @@ fn an_unban_takes_effect_within_a_second() {
 
 #[test]
 fn ban_after_and_ban_for_take_effect() {
-    let deployment = Deployment::open(&["--ban-after", "2", "--ban-for", "90s"]);
+    let managed = ManagedServer::open(&["--ban-after", "2", "--ban-for", "90s"]);
     // The ban outlasts an exhausted minute.
     let per_minute = ["--per-minute", "1", "--per-day", "1000"];
-    let ban =
-        get_banned(&deployment.create(&[&["--plan", "enterprise"], &per_minute[..]].concat()));
+    let ban = get_banned(&managed.create(&[&["--plan", "enterprise"], &per_minute[..]].concat()));
     assert_eq!(retry_after(&ban), Duration::from_secs(90));
     let mut log = String::new();
     eventually(secs(5), "the ban is logged", || {
-        log += &deployment.server.log();
+        log += &managed.server.log();
         log.contains(" WARN key banned key=1 until=")
     });
-    let deployment = Deployment::open(&["--ban-after", "0"]);
-    let key = deployment.create(&ONE_A_DAY);
+    let managed = ManagedServer::open(&["--ban-after", "0"]);
+    let key = managed.create(&ONE_A_DAY);
     served(&key, 1);
     crate::rejected(&key, 150);
 }
 
 #[test]
 fn a_key_expires_by_itself() {
-    let deployment = Deployment::open(&[]);
-    let key = deployment.create(&["--plan", "pro", "--expires", "1s"]);
+    let managed = ManagedServer::open(&[]);
+    let key = managed.create(&["--plan", "pro", "--expires", "1s"]);
     eventually(secs(2), "the end", || send(&key).status == 401);
-    assert_eq!(deployment.json(&["show", "1"])["state"], "expired");
+    assert_eq!(managed.json(&["show", "1"])["state"], "expired");
 }
 
 #[test]
 fn after_a_crash_the_stored_usage_of_the_day_and_the_stored_ban_still_apply() {
     let args = ["--ban-after", "3", "--ban-for", "1h"];
-    let mut deployment = Deployment::open(&args);
+    let mut managed = ManagedServer::open(&args);
     let five_a_day = [
         "--plan",
         "enterprise",
@@ -196,18 +193,15 @@ fn after_a_crash_the_stored_usage_of_the_day_and_the_stored_ban_still_apply() {
         "--per-day",
         "5",
     ];
-    let (used, banned) = (
-        deployment.create(&five_a_day),
-        deployment.create(&ONE_A_DAY),
-    );
+    let (used, banned) = (managed.create(&five_a_day), managed.create(&ONE_A_DAY));
     served(&used, 3);
     get_banned(&banned);
     eventually(secs(2), "both are stored", || {
-        let usage = deployment.json(&["usage", "1"]);
-        usage[0]["requests"] == 3 && deployment.json(&["show", "2"])["state"] == "banned"
+        let usage = managed.json(&["usage", "1"]);
+        usage[0]["requests"] == 3 && managed.json(&["show", "2"])["state"] == "banned"
     });
-    deployment.crash(&args);
-    let reconnect = |client: &Client| deployment.server.client(client.key.as_deref());
+    managed.crash(&args);
+    let reconnect = |client: &Client| managed.server.client(client.key.as_deref());
     assert_eq!(send(&reconnect(&used)).rate().1, 1);
     send(&reconnect(&banned)).is_error(429, "key_banned");
 }

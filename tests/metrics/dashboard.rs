@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use harness::{Prometheus, StopOnDrop, eventually};
 use serde_json::Value;
 
-use crate::deployment::{Deployment, TOKEN};
 use crate::page::{histograms, listed};
 use crate::promql::metrics_in;
+use crate::servers::{MonitoredServers, TOKEN};
 use crate::{alerts, path, text};
 
 /// The maximum time for which the servers are under load.
@@ -95,7 +95,7 @@ fn alerts_and_panels_name_only_metrics_on_the_page_and_each_of_them_has_a_panel(
 }
 
 /// The configuration of Prometheus on the page, for these servers.
-fn configuration(deployment: &Deployment) -> String {
+fn configuration(servers: &MonitoredServers) -> String {
     let page = text("docs/operating.md");
     let block = page
         .split("```yaml\n")
@@ -104,7 +104,7 @@ fn configuration(deployment: &Deployment) -> String {
         .and_then(|block| block.split("```").next())
         .expect("a configuration on the page")
         .to_owned();
-    let targets = [&deployment.embedded, &deployment.node].map(|server| server.process.admin);
+    let targets = [&servers.embedded, &servers.node].map(|server| server.process.admin);
     for (written, used) in [
         (
             "credentials_file: /etc/prometheus/animal-store-token",
@@ -164,10 +164,10 @@ fn active(prometheus: &Prometheus, instance: &str) -> BTreeSet<String> {
 #[test]
 fn no_panel_is_empty_and_alerts_are_active_for_what_is_broken_only() {
     let began = Instant::now();
-    let mut deployment = Deployment::start();
+    let mut servers = MonitoredServers::start();
     let [embedded, node] =
-        [&deployment.embedded, &deployment.node].map(|server| server.process.admin.to_string());
-    let prometheus = Prometheus::start(&configuration(&deployment));
+        [&servers.embedded, &servers.node].map(|server| server.process.admin.to_string());
+    let prometheus = Prometheus::start(&configuration(&servers));
     // Rates begin with the second sample.
     eventually(
         Duration::from_secs(20),
@@ -180,7 +180,7 @@ fn no_panel_is_empty_and_alerts_are_active_for_what_is_broken_only() {
         },
     );
     let done = AtomicBool::new(false);
-    let clients = [&deployment.embedded.clients, &deployment.node.clients];
+    let clients = [&servers.embedded.clients, &servers.node.clients];
     std::thread::scope(|scope| {
         for clients in clients {
             scope.spawn(|| clients.load(&done));
@@ -223,10 +223,10 @@ fn no_panel_is_empty_and_alerts_are_active_for_what_is_broken_only() {
             active(&prometheus, instance).contains(name)
         });
     };
-    deployment.redis.kill();
-    deployment.node.clients.use_once();
+    servers.redis.kill();
+    servers.node.clients.use_once();
     becomes_active(&node, "AnimalStoreRedisDown");
-    deployment.embedded.process.kill();
+    servers.embedded.process.kill();
     becomes_active(&embedded, "AnimalStoreDown");
     println!("{} queries in {:?}", queries().len(), began.elapsed());
 }

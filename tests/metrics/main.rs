@@ -9,10 +9,10 @@
 )]
 
 mod dashboard;
-mod deployment;
 mod page;
 mod promql;
 mod rules;
+mod servers;
 
 use std::fs;
 use std::path::{Path, PathBuf};

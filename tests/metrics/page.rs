@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::deployment::{Deployment, Server};
 use crate::promql::metrics_in;
+use crate::servers::{MonitoredServers, Server};
 use crate::{alerts, text};
 
 /// What the page says about a metric.
@@ -75,14 +75,11 @@ fn exposed(server: &Server) -> BTreeMap<String, (String, BTreeSet<String>)> {
 
 #[test]
 fn the_page_lists_exactly_the_metrics_that_servers_expose() {
-    let deployment = Deployment::start();
+    let servers = MonitoredServers::start();
     let listed = listed();
     for (server, on) in [
-        (
-            &deployment.embedded,
-            &["all", "SQLite", "TLS", "backups"][..],
-        ),
-        (&deployment.node, &["all", "PostgreSQL", "Redis"]),
+        (&servers.embedded, &["all", "SQLite", "TLS", "backups"][..]),
+        (&servers.node, &["all", "PostgreSQL", "Redis"]),
     ] {
         // Labels appear with the first request.
         server.clients.use_once();

@@ -85,7 +85,7 @@ struct Creation {
 
 /// What a writer has seen until the server ended.
 #[derive(Default)]
-struct Seen {
+struct WriterOutcome {
     acknowledged: Vec<Value>,
     unacknowledged: Option<Creation>,
 }
@@ -243,12 +243,12 @@ impl Creation {
 }
 
 /// Adds animals as fast as it can until the server ends.
-fn write(client: &Client, cycle: usize, writer: usize) -> JoinHandle<Seen> {
+fn write(client: &Client, cycle: usize, writer: usize) -> JoinHandle<WriterOutcome> {
     let client = client.clone();
     // Before the server may be killed.
     let mut connection = client.connect();
     std::thread::spawn(move || {
-        let mut seen = Seen::default();
+        let mut seen = WriterOutcome::default();
         for number in 0.. {
             let creation = Creation::new(cycle, writer, number);
             match creation.send(&client, &mut connection) {

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use forwarding::Shared;
-use state::{Mode, State, Trigger};
+use state::{ProxyMode, State, Trigger};
 
 /// A proxy on a port of its own. It closes all connections when it is dropped.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 target,
-                mode: Mode::Open,
+                mode: ProxyMode::Open,
                 delay: Duration::ZERO,
                 cut_after: None,
                 cut_when: None,
@@ -65,7 +65,7 @@ impl Proxy {
 
     /// Closes all connections, and closes new ones at once, until [`restore`](Self::restore).
     pub fn cut(&self) {
-        self.shared.enter(Mode::Cut);
+        self.shared.enter(ProxyMode::Cut);
         self.cut_now();
     }
 
@@ -78,12 +78,12 @@ impl Proxy {
 
     /// Accepts connections but forwards nothing, either way, until [`restore`](Self::restore).
     pub fn stall(&self) {
-        self.shared.enter(Mode::Stalled);
+        self.shared.enter(ProxyMode::Stalled);
     }
 
     /// Ends [`cut`](Self::cut) and [`stall`](Self::stall). What was held is forwarded.
     pub fn restore(&self) {
-        self.shared.enter(Mode::Open);
+        self.shared.enter(ProxyMode::Open);
     }
 
     /// Delays each chunk that goes to a client by this time.
@@ -121,7 +121,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.enter(Mode::Ended);
+        self.shared.enter(ProxyMode::Ended);
         self.cut_now();
         // It reads the mode when a client connects.
         let _ = TcpStream::connect(self.address);

@@ -9,9 +9,9 @@ use super::{DAY, HOUR, MINUTE};
 #[derive(Default)]
 pub(super) struct Model {
     /// Admitted, with the moment that counts for the minute.
-    minute: Period,
+    minute: Admissions,
     /// Admitted, with the moment that counts for the day.
-    day: Period,
+    day: Admissions,
     /// Rejected by a window since the server started, the last ban began, or the last unban: what the node that decides
     /// alone has seen, and what Redis has.
     rejected: [Vec<i64>; 2],
@@ -25,13 +25,13 @@ pub(super) struct Model {
 
 /// What was admitted in the windows of one length.
 #[derive(Default)]
-struct Period {
+struct Admissions {
     /// The latest moment so far. A request before it counts as if it were at that moment.
     latest: Option<i64>,
     admitted: Vec<i64>,
 }
 
-impl Period {
+impl Admissions {
     /// Moves to the moment at which a request counts. The latest one may be so far ahead that the clock must have been wrong: then
     /// what happened in its window is moved to now. Returns the moments before and after such a move.
     fn enter(&mut self, length: i64, now: i64) -> Option<(i64, i64)> {
@@ -91,9 +91,9 @@ pub(super) fn ban(from: i64, until: i64) -> Ban {
 impl Model {
     /// Limit, requests left and end of the minute and of the day.
     fn windows(&self, limits: (u32, u32)) -> [(u32, u32, i64); 2] {
-        let window = |limit: u32, length, period: &Period| {
-            let used = count_in(&period.admitted, length, period.moment());
-            let end = end_of(length, period.moment());
+        let window = |limit: u32, length, admissions: &Admissions| {
+            let used = count_in(&admissions.admitted, length, admissions.moment());
+            let end = end_of(length, admissions.moment());
             (limit, limit.saturating_sub(used), end)
         };
         [
@@ -208,14 +208,14 @@ impl Model {
             .find(|day| self.stored.iter().any(|request| is_on(*day)(&request)));
         let latest = reached.map(|day| end_of(DAY, day) - DAY);
         let counted = self.stored.iter().filter(|(_, admitted)| *admitted);
-        self.day = Period {
+        self.day = Admissions {
             latest,
             admitted: counted
                 .filter(is_on(reached.unwrap_or(now)))
                 .map(|(moment, _)| *moment)
                 .collect(),
         };
-        self.minute = Period {
+        self.minute = Admissions {
             latest,
             admitted: Vec::new(),
         };

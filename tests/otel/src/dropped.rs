@@ -11,7 +11,7 @@ use prost::Message;
 use tempfile::TempDir;
 
 use crate::collector::{Collector, listen};
-use crate::{Deployment, deploy_to, nowhere, parent, serve};
+use crate::{TracedServer, deploy_to, nowhere, parent, serve};
 
 #[test]
 fn a_collector_that_is_gone_or_stalled_delays_no_request_and_the_shutdown_by_a_second_at_most() {
@@ -137,13 +137,13 @@ fn a_collector_that_rejects_fails_or_sends_nonsense_costs_spans_and_a_line_in_th
         (ok(5, b"hello"), ""),
     ] {
         let vars = [("OTEL_EXPORTER_OTLP_TIMEOUT", "300")];
-        let deployment = deploy_to(Collector::responding(&response), "http", &[], &vars);
-        let Deployment {
+        let traced = deploy_to(Collector::responding(&response), "http", &[], &vars);
+        let TracedServer {
             process,
             client,
             collector,
             ..
-        } = &deployment;
+        } = &traced;
         let (trace, _, header) = parent(1, "01");
         for _ in 0..100 {
             let request = client.request("GET", "/v1/pets");

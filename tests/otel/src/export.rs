@@ -8,17 +8,17 @@ use tempfile::TempDir;
 
 use crate::collector::Collector;
 use crate::dropped::dropped;
-use crate::{Deployment, deploy, deploy_to, nowhere, parent, program, rex, serve};
+use crate::{TracedServer, deploy, deploy_to, nowhere, parent, program, rex, serve};
 
 #[test]
 fn a_trace_that_its_client_does_not_sample_is_not_exported() {
-    let mut deployment = deploy(&[], &[]);
-    let Deployment {
+    let mut traced = deploy(&[], &[]);
+    let TracedServer {
         process,
         client,
         collector,
         ..
-    } = &mut deployment;
+    } = &mut traced;
     let (unsampled, _, header) = parent(1, "00");
     let request = client.request("POST", "/v1/pets").json(&rex());
     assert_eq!(request.header("traceparent", &header).send().status, 201);
@@ -39,10 +39,10 @@ fn the_standard_variables_choose_the_sampler_and_the_name() {
         ("OTEL_TRACES_SAMPLER", "always_on"),
         ("OTEL_SERVICE_NAME", "shop"),
     ];
-    let deployment = deploy(&[], &vars);
-    let Deployment {
+    let traced = deploy(&[], &vars);
+    let TracedServer {
         client, collector, ..
-    } = &deployment;
+    } = &traced;
     let (trace, _, header) = parent(1, "00");
     client
         .request("GET", "/v1/pets")
@@ -58,13 +58,13 @@ fn the_standard_variables_choose_the_sampler_and_the_name() {
 #[test]
 fn the_last_spans_are_exported_at_shutdown() {
     let vars = [("OTEL_BSP_SCHEDULE_DELAY", "60000")];
-    let mut deployment = deploy(&[], &vars);
-    let Deployment {
+    let mut traced = deploy(&[], &vars);
+    let TracedServer {
         process,
         client,
         collector,
         ..
-    } = &mut deployment;
+    } = &mut traced;
     let (trace, _, header) = parent(1, "01");
     client
         .request("GET", "/v1/pets")
@@ -78,13 +78,13 @@ fn the_last_spans_are_exported_at_shutdown() {
 
 #[test]
 fn no_span_contains_a_key_wherever_a_client_puts_it() {
-    let deployment = deploy(&[], &[]);
-    let Deployment {
+    let traced = deploy(&[], &[]);
+    let TracedServer {
         client,
         collector,
         key,
         ..
-    } = &deployment;
+    } = &traced;
     client.get(&format!("/v1/pets/{key}"));
     client.get(&format!("/v1/{key}"));
     client.get(&format!("/{key}"));
@@ -119,10 +119,10 @@ fn no_span_contains_a_key_wherever_a_client_puts_it() {
 
 #[test]
 fn health_checks_have_no_spans() {
-    let deployment = deploy(&[], &[]);
-    let Deployment {
+    let traced = deploy(&[], &[]);
+    let TracedServer {
         client, collector, ..
-    } = &deployment;
+    } = &traced;
     for path in ["/livez", "/readyz"] {
         assert_eq!(client.with_key(None).get(path).status, 200);
     }
@@ -224,11 +224,11 @@ fn a_collector_is_verified_over_https_and_the_log_says_why_it_is_not_trusted() {
     let ca = trusted.ca().display().to_string();
     let vars = [("OTEL_EXPORTER_OTLP_CERTIFICATE", &*ca)];
     let collector = Collector::over_tls(&trusted.server());
-    let deployment = deploy_to(collector, "https", &[], &vars);
+    let traced = deploy_to(collector, "https", &[], &vars);
     let (trace, _, header) = parent(1, "01");
-    let request = deployment.client.request("GET", "/v1/pets");
+    let request = traced.client.request("GET", "/v1/pets");
     assert_eq!(request.header("traceparent", &header).send().status, 200);
-    deployment.collector.trace(&trace, 2);
+    traced.collector.trace(&trace, 2);
 
     let expired = trusted.sign("old", &["localhost", "127.0.0.1"], 2021);
     let misnamed = trusted.sign("misnamed", &["collector.example"], 2049);
@@ -237,10 +237,10 @@ fn a_collector_is_verified_over_https_and_the_log_says_why_it_is_not_trusted() {
         (expired, "expired"),
         (misnamed, "127.0.0.1"),
     ] {
-        let deployment = deploy_to(Collector::over_tls(&signed), "https", &[], &vars);
+        let traced = deploy_to(Collector::over_tls(&signed), "https", &[], &vars);
         let mut log = String::new();
         eventually(Duration::from_secs(10), reason, || {
-            log.push_str(&deployment.process.log());
+            log.push_str(&traced.process.log());
             log.contains("traces cannot be exported")
         });
         let line = log
@@ -250,7 +250,7 @@ fn a_collector_is_verified_over_https_and_the_log_says_why_it_is_not_trusted() {
             line.is_some_and(|line| line.contains(reason)),
             "{reason}: {log}"
         );
-        assert!(dropped(&deployment.process)[1] > 0);
-        assert!(deployment.collector.all().is_empty());
+        assert!(dropped(&traced.process)[1] > 0);
+        assert!(traced.collector.all().is_empty());
     }
 }

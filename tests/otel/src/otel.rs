@@ -29,7 +29,7 @@ fn program() -> String {
 }
 
 /// A server, a client with a key, and the collector that the server exports to.
-struct Deployment {
+struct TracedServer {
     process: Process,
     client: Client,
     collector: Collector,
@@ -39,7 +39,7 @@ struct Deployment {
 }
 
 /// Starts a server that exports to a new collector, with these options and environment variables.
-fn deploy(args: &[&str], vars: &[(&str, &str)]) -> Deployment {
+fn deploy(args: &[&str], vars: &[(&str, &str)]) -> TracedServer {
     deploy_to(Collector::start(), "http", args, vars)
 }
 
@@ -49,7 +49,7 @@ fn deploy_to(
     scheme: &str,
     args: &[&str],
     vars: &[(&str, &str)],
-) -> Deployment {
+) -> TracedServer {
     let url = format!("{scheme}://{}", collector.address);
     let mut all = vec![
         ("OTEL_EXPORTER_OTLP_ENDPOINT", &*url),
@@ -59,7 +59,7 @@ fn deploy_to(
     all.extend(vars);
     let folder = TempDir::new().expect("a folder");
     let (process, key) = serve(&folder, args, &all);
-    Deployment {
+    TracedServer {
         client: process.client(Some(&key)),
         process,
         collector,

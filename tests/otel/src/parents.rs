@@ -6,7 +6,7 @@ use harness::{Certificate, Postgres, Process, Redis};
 use tempfile::TempDir;
 
 use crate::collector::{Collector, Span};
-use crate::{Deployment, deploy, parent, program, rex};
+use crate::{TracedServer, deploy, parent, program, rex};
 
 /// The request's span, and its children by name.
 #[track_caller]
@@ -24,10 +24,10 @@ fn family<'a>(spans: &'a [Span], parent: &str) -> (&'a Span, Vec<&'a str>) {
 
 #[test]
 fn a_read_has_a_span_of_the_store_under_the_span_that_its_traceparent_names() {
-    let deployment = deploy(&[], &[]);
-    let Deployment {
+    let traced = deploy(&[], &[]);
+    let TracedServer {
         client, collector, ..
-    } = &deployment;
+    } = &traced;
     client.create(&rex());
     let (trace, span, header) = parent(1, "01");
     let request = client
@@ -120,10 +120,10 @@ fn over_http2_a_request_continues_its_trace_too() {
 
 #[test]
 fn a_creation_has_the_span_of_its_commit_although_other_requests_share_the_commit() {
-    let deployment = deploy(&[], &[]);
-    let Deployment {
+    let traced = deploy(&[], &[]);
+    let TracedServer {
         client, collector, ..
-    } = &deployment;
+    } = &traced;
     let parents: Vec<_> = (1..=32).map(|number| parent(number * 100, "01")).collect();
     std::thread::scope(|scope| {
         for (_, _, header) in &parents {
@@ -156,10 +156,10 @@ fn on_several_nodes_the_spans_are_those_of_redis_and_postgresql() {
     let (redis, postgres) = (Redis::start(), Postgres::start());
     let (redis, database) = (redis_url(&redis), postgres.create_database("traces"));
     let args = ["--redis", &redis.0, "--database", &database];
-    let deployment = deploy(&args, &[]);
-    let Deployment {
+    let traced = deploy(&args, &[]);
+    let TracedServer {
         client, collector, ..
-    } = &deployment;
+    } = &traced;
     let (trace, span, header) = parent(1, "01");
     let request = client.request("POST", "/v1/pets").json(&rex());
     assert_eq!(request.header("traceparent", &header).send().status, 201);
@@ -192,10 +192,10 @@ fn on_several_nodes_the_spans_are_those_of_redis_and_postgresql() {
 fn a_postgresql_that_does_not_respond_is_an_error_of_its_span_and_of_the_request() {
     let postgres = Postgres::start();
     let database = postgres.create_database("traces");
-    let deployment = deploy(&["--database", &database], &[]);
-    let Deployment {
+    let traced = deploy(&["--database", &database], &[]);
+    let TracedServer {
         client, collector, ..
-    } = &deployment;
+    } = &traced;
     postgres.stop_immediately();
     let (trace, span, header) = parent(1, "01");
     let request = client
@@ -218,10 +218,10 @@ fn redis_url(redis: &Redis) -> (String, &Redis) {
 
 #[test]
 fn a_request_without_a_valid_traceparent_begins_a_trace() {
-    let deployment = deploy(&[], &[]);
-    let Deployment {
+    let traced = deploy(&[], &[]);
+    let TracedServer {
         client, collector, ..
-    } = &deployment;
+    } = &traced;
     let (_, _, header) = parent(1, "01");
     let upper = format!("00-{:032X}-{:016X}-01", 0xabcdef, 0xabcdef);
     let (longer, newest) = (format!("{header}-00"), format!("ff{}", &header[2..]));

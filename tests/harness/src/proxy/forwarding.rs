@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::state::{Connection, Mode, State};
+use super::state::{Connection, ProxyMode, State};
 
 /// How long a server has to process what it got before its client is cut off.
 const WORK: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn enter(&self, mode: Mode) {
+    pub(super) fn enter(&self, mode: ProxyMode) {
         self.state().mode = mode;
         self.changed.notify_all();
     }
@@ -39,7 +39,7 @@ impl Shared {
             };
             let mut state = self.state();
             match state.mode {
-                Mode::Open | Mode::Stalled => {
+                ProxyMode::Open | ProxyMode::Stalled => {
                     let connection = Connection {
                         streams: vec![handle],
                         passed: 0,
@@ -52,8 +52,8 @@ impl Shared {
                         shared.state().connections.remove(&id);
                     });
                 }
-                Mode::Cut => {}
-                Mode::Ended => return,
+                ProxyMode::Cut => {}
+                ProxyMode::Ended => return,
             }
         }
     }
@@ -140,7 +140,7 @@ impl Shared {
         let state = self
             .changed
             .wait_while(self.state(), |state| {
-                state.mode == Mode::Stalled && state.connections.contains_key(&id)
+                state.mode == ProxyMode::Stalled && state.connections.contains_key(&id)
             })
             .unwrap_or_else(PoisonError::into_inner);
         state.connections.contains_key(&id).then_some(state)

@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) target: SocketAddr,
-    pub(super) mode: Mode,
+    pub(super) mode: ProxyMode,
     pub(super) delay: Duration,
     pub(super) cut_after: Option<usize>,
     pub(super) cut_when: Option<Trigger>,
@@ -16,7 +16,7 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Mode {
+pub(super) enum ProxyMode {
     Open,
     Stalled,
     Cut,

@@ -25,7 +25,7 @@ pub(crate) struct Clients {
     free: Client,
 }
 
-pub(crate) struct Deployment {
+pub(crate) struct MonitoredServers {
     pub(crate) embedded: Server,
     pub(crate) node: Server,
     pub(crate) redis: Redis,
@@ -33,7 +33,7 @@ pub(crate) struct Deployment {
     _folder: TempDir,
 }
 
-impl Deployment {
+impl MonitoredServers {
     pub(crate) fn start() -> Self {
         let folder = TempDir::new().expect("a folder");
         let (postgres, redis) = (Postgres::start(), Redis::start());
