@@ -39,7 +39,7 @@ pub(super) async fn serve<S: Service>(
     let progress = Rc::clone(&stream.progress);
     let per_connection = S::PerConnection::default();
     let service = service_fn(|request| {
-        dispatch::dispatch(request, peer, service, ids, &progress, &per_connection)
+        dispatch::dispatch(request, &peer, service, ids, &progress, &per_connection)
     });
     let mut connection = pin!(
         http1::Builder::new()

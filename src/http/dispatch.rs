@@ -12,10 +12,11 @@ use super::progress::{InFlightRequest, Progress};
 use super::request_id::RequestIds;
 use super::{Body, Exchange, Head, RequestBody, RequestId, Response, Service};
 
-/// Passes a request to a service, and its response to hyper.
+/// Passes a request to a service, and its response to hyper. The address is a reference, because hyper moves the future of each request
+/// up to its last argument, and the compiler puts an address behind all of its state.
 pub(super) async fn dispatch<S: Service>(
     request: Request<Incoming>,
-    peer: IpAddr,
+    peer: &IpAddr,
     service: &S,
     ids: &RequestIds,
     progress: &Rc<Progress>,
@@ -30,7 +31,7 @@ pub(super) async fn dispatch<S: Service>(
     }
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
-    let exchange = Exchange::new(peer, id, open.began);
+    let exchange = Exchange::new(*peer, id, open.began);
     let mut response = service
         .respond(&head, &mut body, &exchange, connection)
         .await;
@@ -39,7 +40,7 @@ pub(super) async fn dispatch<S: Service>(
         response.close = true;
     }
     if !body.is_read() {
-        // Boxed: otherwise every response would be moved once more.
+        // Boxed: few requests need this state.
         return Ok(Box::pin(discard_rest(response, body, &exchange.id, open)).await);
     }
     open.ended = exchange.ended.get();
