@@ -212,11 +212,12 @@ impl ApiError {
     }
 
     /// The body, as it is sent. Those of a missing and of an invalid API key are built once, which saves 6 % of the instructions of a 401.
+    /// They are never freed, so that copies share no reference count.
     fn body(&self) -> Bytes {
         static MISSING: LazyLock<Bytes> =
-            LazyLock::new(|| ApiError::MissingApiKey.build_body().into());
+            LazyLock::new(|| Bytes::from_static(ApiError::MissingApiKey.build_body().leak()));
         static INVALID: LazyLock<Bytes> =
-            LazyLock::new(|| ApiError::InvalidApiKey.build_body().into());
+            LazyLock::new(|| Bytes::from_static(ApiError::InvalidApiKey.build_body().leak()));
         match self {
             Self::MissingApiKey => MISSING.clone(),
             Self::InvalidApiKey => INVALID.clone(),
