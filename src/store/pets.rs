@@ -29,7 +29,7 @@ impl Store {
         }
         let json = traced!("SELECT" "pets", self.pet(id))?;
         if let Some(json) = &json {
-            self.misses.add(1);
+            self.misses.0.add(1);
             slot.put(json.clone());
         }
         Ok(json)
@@ -47,7 +47,7 @@ impl Store {
             return Ok(page);
         }
         let page = traced!("SELECT" "pets", self.page(query))?;
-        self.misses.add(1);
+        self.misses.0.add(1);
         // A page with nothing after it grows by the next creation, so it is not cached.
         if page.next.is_some() {
             slot.put(page.clone());
