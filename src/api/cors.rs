@@ -5,7 +5,7 @@ use std::str::FromStr;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
-    CACHE_CONTROL, HeaderValue, ORIGIN, VARY,
+    CACHE_CONTROL, HeaderValue, VARY,
 };
 use http::{Method, StatusCode, Uri};
 
@@ -76,7 +76,7 @@ impl Cors {
     pub(crate) fn is_preflight(&self, head: &Head<'_>) -> bool {
         !self.0.is_empty()
             && head.method == Method::OPTIONS
-            && head.all(&ORIGIN).next().is_some()
+            && head.origin.is_some()
             && head.all(&ACCESS_CONTROL_REQUEST_METHOD).next().is_some()
     }
 
@@ -119,8 +119,7 @@ impl Cors {
     }
 
     fn allowed(&self, head: &Head<'_>) -> Option<&Origin> {
-        let mut sent = head.all(&ORIGIN);
-        let origin = sent.next()?;
+        let origin = head.origin?;
         let is_allowed =
             |allowed: &&Origin| allowed.0 == ANY_ORIGIN || allowed.0.as_bytes() == origin;
         self.0.iter().find(is_allowed)

@@ -8,15 +8,11 @@ use http::{Method, Uri, Version};
 fn is_needed_with_body(name: &HeaderName) -> bool {
     match name.as_str() {
         // The fields of a `Head`.
-        "host" | "authorization" | "content-type" | "content-encoding" | "transfer-encoding"
-        | "idempotency-key" | "x-request-id" | "x-forwarded-for" | "x-forwarded-proto" => true,
+        "host" | "origin" | "authorization" | "content-type" | "content-encoding"
+        | "transfer-encoding" | "idempotency-key" | "x-request-id" | "x-forwarded-for"
+        | "x-forwarded-proto" => true,
         // Others, which are looked up by their names.
-        "accept"
-        | "access-control-request-method"
-        | "cookie"
-        | "expect"
-        | "origin"
-        | "sec-fetch-site" => true,
+        "accept" | "access-control-request-method" | "cookie" | "expect" | "sec-fetch-site" => true,
         #[cfg(feature = "otel")]
         "traceparent" | "tracestate" => true,
         _ => false,
@@ -40,6 +36,8 @@ pub struct Head<'a> {
     /// Whether the version of HTTP requires a `Host`: in HTTP/2, `:authority` replaces it.
     pub requires_host: bool,
     pub host: Field<'a>,
+    /// The first `Origin`. Browsers send at most one.
+    pub origin: Option<&'a [u8]>,
     pub authorization: Field<'a>,
     pub content_type: Field<'a>,
     /// Whether `Content-Encoding` is present and not `identity`.
@@ -88,6 +86,7 @@ impl<'a> Head<'a> {
                 _ => false,
             },
             host: Field::Absent,
+            origin: None,
             authorization: Field::Absent,
             content_type: Field::Absent,
             has_content_encoding: false,
@@ -102,6 +101,7 @@ impl<'a> Head<'a> {
             let value = value.as_bytes();
             match name.as_str() {
                 "host" => head.host.add(value),
+                "origin" => head.origin = head.origin.or(Some(value)),
                 "authorization" => head.authorization.add(value),
                 "content-type" => head.content_type.add(value),
                 "content-encoding" => {
@@ -169,6 +169,8 @@ mod tests {
     fn a_header_that_is_sent_twice_is_not_taken_for_one() {
         let request = Request::get("http://a.example/x%20y?z")
             .header("host", "b.example")
+            .header("origin", "http://c.example")
+            .header("origin", "http://d.example")
             .header("authorization", "one")
             .header("authorization", "two")
             .header("content-encoding", "identity")
@@ -182,6 +184,7 @@ mod tests {
         assert!(
             head.request_id == Field::Absent && !head.has_content_encoding && !head.is_forwarded
         );
+        assert_eq!(head.origin, Some(b"http://c.example".as_slice()));
         assert_eq!(head.forwarded_proto, Some(b"https".as_slice()));
     }
 
@@ -238,9 +241,8 @@ mod tests {
                 head.request_id,
             ];
             assert!(fields.iter().all(|field| *field == Field::One(b"x")));
-            assert!(
-                head.has_content_encoding && head.is_forwarded && head.forwarded_proto.is_some()
-            );
+            assert!(head.has_content_encoding && head.is_forwarded);
+            assert!(head.origin.is_some() && head.forwarded_proto.is_some());
             parts.headers.len()
         };
         assert_eq!(all(3_000), all(10) - 1);
