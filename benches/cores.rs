@@ -1,6 +1,6 @@
 //! What a second core adds: `cargo bench --bench cores`. Two threads with different keys request the same page, as two workers
-//! do, without sockets: authenticate, limit, take the page from the cache, count. Each thread is timed in slices so short that
-//! most are not interrupted. Only those during which both threads ran are compared, by their medians, because the machine may
+//! do, without sockets: authenticate, limit, take the page from the cache, count, log. Each thread is timed in slices so short
+//! that most are not interrupted. Only those during which both threads ran are compared, by their medians, because the machine may
 //! have other work.
 
 #![expect(
@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use animal_store::access::{Access, Authentication, Credentials, LastKey};
 use animal_store::api::Operation;
-use animal_store::clock::Timestamp;
+use animal_store::clock::{Clock, Timestamp};
 use animal_store::key::{KeyHash, Secret};
 use animal_store::limit::{Admission, BanPolicy, Limiter};
+use animal_store::log::{Buffer, LogFormat, Sink};
 use animal_store::metrics::{OperationLabel, ServerMetrics, WorkerMetrics};
 use animal_store::page::PetQuery;
 use animal_store::pet::NewPet;
@@ -36,6 +37,8 @@ const SLICE: u32 = 100;
 /// The minimum number of slices in a round.
 const MIN_SLICES: usize = 10;
 const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
+/// A line of the log. It is short, so that the buffer does not fill up before it is written.
+const LINE: &[u8] = b"\n";
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn main() -> anyhow::Result<()> {
@@ -43,7 +46,8 @@ fn main() -> anyhow::Result<()> {
     // The store is opened on a thread of the runtime's.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let service = runtime.block_on(Service::new(folder.path()))?;
-    let workers = [0, 1].map(|number| Worker::new(&service, number));
+    let sink = Sink::to(std::io::sink(), LogFormat::Text, Clock::manual(NOW))?;
+    let workers = [0, 1].map(|number| Worker::new(&service, number, sink.buffer()));
     println!("{:<18}{:>12}{:>13}", "", "one thread", "two threads");
     let mut last = 0.0;
     for part in PARTS {
@@ -102,6 +106,7 @@ impl Service {
 struct Worker<'a> {
     service: &'a Service,
     metrics: &'a WorkerMetrics,
+    log: Buffer,
     secret: &'a Secret,
     hash: KeyHash,
 }
@@ -109,20 +114,22 @@ struct Worker<'a> {
 /// A part of a request, and its name.
 type Part = (&'static str, fn(&Worker<'_>));
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     ("directory lookup", |worker| worker.look_up()),
     ("metrics count", |worker| worker.count()),
+    ("log line", |worker| worker.write_line()),
     ("meter", |worker| worker.decide()),
     ("cached page", |worker| worker.read_page()),
     ("all of a request", |worker| worker.request()),
 ];
 
 impl<'a> Worker<'a> {
-    fn new(service: &'a Service, number: usize) -> Self {
+    fn new(service: &'a Service, number: usize, log: Buffer) -> Self {
         let secret = &service.secrets[number];
         Self {
             service,
             metrics: service.metrics.worker(number),
+            log,
             secret,
             hash: secret.hash(),
         }
@@ -146,6 +153,10 @@ impl<'a> Worker<'a> {
             self.metrics
                 .count(OperationLabel::Operation(Operation::ListPets), 200, took)
         });
+    }
+
+    fn write_line(&self) {
+        slice(async || self.log.put(black_box(LINE)));
     }
 
     fn decide(&self) {
@@ -192,6 +203,7 @@ impl<'a> Worker<'a> {
                 200,
                 Duration::from_micros(70),
             );
+            self.log.put(black_box(LINE));
         });
     }
 }

@@ -14,7 +14,7 @@ pub(crate) use events::recorded;
 pub use format::LogFormat;
 pub(crate) use format::json_error;
 pub use request::{RequestLine, RequestLog};
-pub use sink::Sink;
+pub use sink::{Buffer, Sink};
 /// The least severe level that is written. Requests are written at `INFO`.
 pub use tracing::Level as LogLevel;
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, RandomState};
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 use super::directory::IdentityHasher;
 use crate::clock::Timestamp;
 use crate::limit::Quota;
 use crate::limit::window::MinuteWindow;
-use crate::mutex::lock;
+use crate::mutex::{AlignedMutex, lock};
 use crate::network::network;
 
 /// Failed authentications that an address may have in a minute.
@@ -27,12 +27,8 @@ const SHARD_CAPACITY: usize = 4_096;
 pub(crate) struct AddressTable {
     /// With a random seed, so that an attacker cannot choose addresses that collide.
     hasher: RandomState,
-    shards: Box<[Shard; SHARDS]>,
+    shards: Box<[AlignedMutex<Failures>; SHARDS]>,
 }
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Shard(Mutex<Failures>);
 
 #[derive(Debug, Default)]
 struct Failures {

@@ -10,7 +10,7 @@ use super::events::RecentEvents;
 use super::format::{self, LogFormat};
 use crate::clock::{Clock, Timestamp};
 use crate::counter::Counter;
-use crate::mutex::lock;
+use crate::mutex::{AlignedMutex, lock};
 
 /// The longest time before a line is written.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ pub struct Sink {
 /// A buffer of lines: one for each thread that writes many, so that none waits for another.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    lines: Arc<Mutex<Vec<u8>>>,
+    lines: Arc<AlignedMutex<Vec<u8>>>,
     /// Wakes the thread that writes, which sleeps while all buffers are empty.
     wake: SyncSender<()>,
     /// Lines that were lost, in all buffers of the sink: dropped because a buffer was full, or not written.
@@ -144,7 +144,7 @@ impl Buffer {
 
     /// Adds a line, which `write` appends.
     pub fn put_with(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut lines = lock(&self.lines);
+        let mut lines = lock(&self.lines.0);
         if lines.len() >= CAPACITY {
             self.lost.add(1);
             return;
@@ -168,7 +168,7 @@ impl Buffer {
     /// to grow again.
     fn write_to(&self, out: &mut Output<impl Write>, spare: &mut Vec<u8>) {
         spare.clear();
-        std::mem::swap(&mut *lock(&self.lines), spare);
+        std::mem::swap(&mut *lock(&self.lines.0), spare);
         if spare.is_empty() {
             return;
         }
@@ -330,7 +330,7 @@ mod tests {
         let sink = Sink::to(memory.clone(), format, clock()).unwrap();
         sink.buffer().put(b"one\n");
         let full = sink.buffer();
-        *full.lines.lock().unwrap() = vec![b'\n'; CAPACITY];
+        *full.lines.0.lock().unwrap() = vec![b'\n'; CAPACITY];
         full.put(b"lost\n");
         assert_eq!(sink.lost().get(), 1);
         drop(sink);

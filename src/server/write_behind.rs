@@ -7,7 +7,7 @@ use crate::access::{Directory, SecretGrant};
 use crate::clock::Timestamp;
 use crate::key::KeyIdentity;
 use crate::limit::BanChange;
-use crate::mutex::lock;
+use crate::mutex::{AlignedMutex, lock};
 use crate::store::{self, Store, UsageBatch, UsageRecorder};
 
 /// The maximum number of keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
@@ -15,22 +15,17 @@ const MAX_BATCH_KEYS: usize = 500;
 
 pub(super) struct WriteBehind {
     /// Keys that have been used since their usage was last stored, by worker.
-    used: Box<[UsedKeys]>,
+    used: Box<[AlignedMutex<Vec<SecretGrant>>]>,
     bans: Mutex<Vec<(KeyIdentity, BanChange)>>,
     /// Held while usage is flushed: batches are sent one after the other.
     outbox: tokio::sync::Mutex<Outbox>,
 }
 
-/// The list of one worker, on a separate cache line: workers do not wait for each other.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct UsedKeys(Mutex<Vec<SecretGrant>>);
-
 impl WriteBehind {
     /// Nothing to store yet, for this number of workers.
     pub(super) fn new(workers: usize) -> std::io::Result<Self> {
         Ok(Self {
-            used: (0..workers).map(|_| UsedKeys::default()).collect(),
+            used: (0..workers).map(|_| AlignedMutex::default()).collect(),
             bans: Mutex::default(),
             outbox: tokio::sync::Mutex::new(Outbox {
                 recorder: UsageRecorder::new()?,
@@ -79,7 +74,7 @@ impl WriteBehind {
         let mut outbox = self.outbox.lock().await;
         outbox.discard_expired(now);
         outbox.send(store).await?;
-        let mut taken = TakenEntries::all(self.used.iter().map(|UsedKeys(list)| list));
+        let mut taken = TakenEntries::all(self.used.iter().map(|AlignedMutex(list)| list));
         // By ID, so that the rows of a batch are adjacent in the store, and it touches few pages. The highest IDs are sent first.
         taken.list.sort_unstable_by_key(|key| key.identity);
         pace::in_chunks(async || {
