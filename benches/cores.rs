@@ -43,7 +43,7 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn main() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    // The store is opened on a thread of the runtime's.
+    // The store is opened on a thread of the runtime.
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let service = runtime.block_on(Service::new(folder.path()))?;
     let sink = Sink::to(std::io::sink(), LogFormat::Text, Clock::manual(NOW))?;

@@ -57,7 +57,7 @@ fn run(options: &Options) -> Result<()> {
     if machine.busy > QUIET {
         let busy = machine.busy * 100.0;
         eprintln!(
-            "warning: other processes use {busy:.0} % of the CPU, so the figures will be too high"
+            "warning: other processes use {busy:.0} % of the CPU, so the figures will be unreliable"
         );
     }
     let begin = Ticks::now();

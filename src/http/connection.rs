@@ -48,8 +48,8 @@ pub(super) async fn serve<S: Service>(
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
     );
-    // Errors of a connection are caused by its client, and its requests are logged already.
-    // Its task is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a list request.
+    // The task of the connection is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a list
+    // request.
     let ended = poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(ended) => Poll::Ready(Some(ended)),
         Poll::Pending if draining.get() => Poll::Ready(None),
@@ -66,6 +66,8 @@ pub(super) async fn serve<S: Service>(
             }
         },
     };
+    // An error is ignored: the client has caused it, and the requests of the connection are logged already.
+    //
     // If any request had an `Upgrade` to another protocol, such as h2c, hyper ends without a shutdown. It sends the rest and shuts
     // down if it is polled again.
     if ended.is_ok() && !progress.is_shut_down.get() {

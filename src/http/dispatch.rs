@@ -12,8 +12,8 @@ use super::progress::{InFlightRequest, Progress};
 use super::request_id::RequestIds;
 use super::{Body, Exchange, Head, RequestBody, RequestId, Response, Service};
 
-/// Passes a request to a service, and its response to hyper. The address is a reference, because hyper moves the future of each request
-/// up to its last argument, and the compiler puts an address behind all of its state.
+/// Passes a request to a service, and its response to hyper. `peer` is a reference: when hyper moves the future of a request, the bytes up
+/// to its last argument are copied, and the compiler would place an owned address after all other state of the future.
 pub(super) async fn dispatch<S: Service>(
     request: Request<Incoming>,
     peer: &IpAddr,

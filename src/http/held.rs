@@ -67,7 +67,7 @@ impl BodyReservation {
 }
 
 impl Drop for BodyReservation {
-    /// Inlined: every body is dropped several times as an empty one, and few are large.
+    /// Inlined: several reservations are dropped for each body, and nearly all of them are empty.
     #[inline]
     fn drop(&mut self) {
         if let Some(address) = self.0 {

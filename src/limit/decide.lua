@@ -1,5 +1,5 @@
 -- Ban, minute and day of one API key, decided in one step: nothing runs between the reading and the writing.
--- The same rules as limit/memory.rs and limit/ban.rs, which have the reasons; this file only adds the rules for several nodes.
+-- The same rules as limit/window.rs, limit/memory.rs and limit/ban.rs, which have the reasons; this file only adds the rules for several nodes.
 --
 -- KEYS[1]  the state of the key: numbers in the format STATE. It expires by itself
 -- ARGV[1]  the request: numbers in the format REQUEST. Times are in milliseconds, and zero if there is none
@@ -29,8 +29,8 @@ elseif type(state) == 'table' and not state.err:find('^WRONGTYPE') then
     return state
 end
 
--- If the clock steps back, the counter stays in the window it had reached. A window that is more than one ahead is impossible: it becomes the
--- current window, with its count.
+-- If the clock steps back, the counter stays in the window it had reached. Only a clock that ran ahead and has been corrected since can have
+-- reached a window that is more than one ahead: it becomes the current window, with its count.
 local this_minute, this_day = math.floor(now / MINUTE), math.floor(now / DAY)
 if this_minute > minute then
     minute, in_minute, rejections = this_minute, 0, 0

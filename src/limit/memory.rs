@@ -190,7 +190,8 @@ impl KeyCounters {
         (!was_reported).then(|| ban.into())
     }
 
-    /// Adopts the ban of a shared decision. Returns it if the decision has moved it from the future, where the store has it.
+    /// Adopts the ban of a shared decision. Returns it if the decision has moved it from the future: in the store it still
+    /// starts in the future.
     fn adopt_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
         // An unban that this node has read since it sent the request is newer than the decision.
         let is_overtaken = self.unbanned_at > decided.unban_known;

@@ -21,7 +21,7 @@ use crate::trace;
 /// The pause before a failed last flush is retried.
 const FLUSH_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// How long before the end of the drain timeout writes cease to wait for an import. One that is suspended would block them for minutes,
+/// Writes cease to wait for an import this long before the drain timeout ends. An import that is suspended would block them for minutes,
 /// and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
 const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
 

@@ -273,7 +273,7 @@ fn the_number_of_open_pages_is_bounded_and_a_shutdown_does_not_wait_for_them() {
     for events in &mut open {
         events.wait_for("history");
     }
-    // One more for somebody else, at the expense of one with the most.
+    // One more stream, for another client: it replaces a stream of a session that has the most.
     let mut one_more = Events::open(&operator, "/api/live", &bearer());
     one_more.wait_for("history");
     open[28].wait_for("replaced");

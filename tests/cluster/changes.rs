@@ -92,7 +92,7 @@ fn a_ban_holds_everywhere_and_so_does_an_unban() {
         for node in &nodes {
             node.get("/v1/pets").is_error(429, "key_banned");
         }
-        // The ban is stored at once; only a stored ban can be ended.
+        // The ban is stored in the background, and a key can be unbanned only once its ban is stored.
         eventually(PROPAGATION_TIME, "the ban in the store", || {
             let shown = cluster.command(&["keys", "show", &id.to_string(), "--json"]);
             shown.stdout.contains("bannedUntil") && !shown.stdout.contains("\"bannedUntil\":null")

@@ -24,7 +24,7 @@ fn nodes_killed_in_turn_under_load_lose_nothing_and_one_retry_elsewhere_always_s
             let node = kill % NODES;
             std::thread::sleep(Duration::from_millis(400));
             cluster.nodes[node].kill();
-            // Its clients cannot connect for a while.
+            // Its clients temporarily cannot connect.
             std::thread::sleep(Duration::from_millis(100));
             let started = cluster.start_node();
             let client = started.client(Some(&key));

@@ -83,7 +83,8 @@ fn survives(fail: impl Fn(&Cluster), recover: impl Fn(&Cluster)) {
         degraded.slowest_hundredth,
         healthy.slowest_hundredth
     );
-    // On each node one request was the first to notice the outage. It waited no longer than it may; the rest is for a busy machine.
+    // On each node one request was the first to notice the outage. It may wait for MAX_DELAY; the factor
+    // of 5 is for a busy machine.
     assert!(
         degraded.slowest <= healthy.slowest + 5 * MAX_DELAY,
         "{:?}",

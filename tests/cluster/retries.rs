@@ -15,7 +15,7 @@ fn cut(cluster: &Cluster, times: usize) -> Vec<Made> {
     let before = cluster.proxy.cuts();
     load.during(CLIENTS, || {
         for cut in 1..=times {
-            // One at a time, so that what is tried again meets what is new.
+            // One at a time, so that retries run beside new creations.
             cluster.proxy.cut_when_client_sends(b"COMMIT", 1);
             eventually(Duration::from_secs(20), "a cut", || {
                 cluster.proxy.cuts() == before + cut

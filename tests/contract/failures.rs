@@ -38,9 +38,9 @@ fn a_creation_whose_client_got_503_is_not_stored_when_the_lock_is_released_thoug
     other.lock_all();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| key.create(&rex()));
-        // PostgreSQL gets this one when the first has failed, and would still wait for the lock when its client waits no more.
+        // PostgreSQL gets the second, sent below, when the first has failed; it would still wait for the lock after its client has got a 503.
         std::thread::sleep(Duration::from_millis(700));
-        // It gets this one together with the second.
+        // PostgreSQL gets the third together with the second.
         let third = scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(600));
             key.create(&rex())

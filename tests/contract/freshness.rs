@@ -1,4 +1,5 @@
-//! The cache stays current: a status that another process changes is visible within a second.
+//! The cache stays current: a status that another process changes is visible within a second, or within five on
+//! PostgreSQL.
 use harness::{App, Client, eventually, propagation_time};
 
 use crate::rex;

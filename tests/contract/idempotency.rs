@@ -89,7 +89,7 @@ fn the_same_animal_is_the_same_however_it_is_written() {
     ] {
         is_replay(&first, &send("a", same));
     }
-    // And no two animals are the same because of where one part ends and the next begins.
+    // Different animals stay different even if their fields, joined together, give the same text.
     for (token, one, other) in [
         (
             "b",

@@ -6,7 +6,7 @@ use animal_store::plan::Plan;
 use harness::{App, Client, Response, enterprise};
 
 use crate::{
-    MINUTE_END, rejected, retry_after, secs, send, send_many, served, set, within_a_second,
+    MINUTE_END, rejected, retry_after, secs, send, send_many, served, set, within_propagation_time,
 };
 
 /// Sends a request through a proxy that forwards it for this address.
@@ -145,7 +145,7 @@ fn a_brand_new_key_is_not_looked_up_for_an_exhausted_address_but_works_within_a_
         assert_eq!(rejection.is_error(429, "rate_limited").rate().0, 60);
     }
     for key in &new {
-        within_a_second("the new key", key, |response| response.status == 200);
+        within_propagation_time("the new key", key, |response| response.status == 200);
     }
 }
 

@@ -5,7 +5,7 @@ use animal_store::keys::{self, Confirmation};
 use animal_store::plan::Plan;
 use harness::{App, Client, enterprise, eventually};
 
-use crate::{MINUTE_END, millis, rejected, secs, send, served, set_plan, within_a_second};
+use crate::{MINUTE_END, millis, rejected, secs, send, served, set_plan, within_propagation_time};
 
 /// Rotates a key, and returns a client with the new secret. The old one works for this many more seconds.
 fn rotate(app: &App, id: KeyId, grace: u64) -> Client {
@@ -89,7 +89,7 @@ fn a_revoked_key_is_rejected_within_a_second_and_permanently() {
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 1);
     revoke(&app, id);
-    let response = within_a_second("the end", &key, |response| response.status == 401);
+    let response = within_propagation_time("the end", &key, |response| response.status == 401);
     response.is_error(401, "invalid_api_key");
     app.restart();
     send(&crate::reconnect(&app, &key)).is_error(401, "invalid_api_key");
@@ -150,7 +150,7 @@ fn a_rotation_without_a_grace_period_ends_the_old_secret_within_a_second_and_per
     let (id, old) = app.issue(Plan::Free, None);
     served(&old, 1);
     let new = rotate(&app, id, 0);
-    within_a_second("the end of the old", &old, |response| {
+    within_propagation_time("the end of the old", &old, |response| {
         response.status == 401
     });
     // Permanently, whatever the clock is set to.
@@ -183,7 +183,7 @@ fn an_old_secret_does_not_outlive_the_key() {
     let new = rotate(&app, id, 3_600);
     served(&new, 1);
     revoke(&app, id);
-    within_a_second("the end of the new", &new, |response| {
+    within_propagation_time("the end of the new", &new, |response| {
         response.status == 401
     });
     send(&old).is_error(401, "invalid_api_key");
@@ -195,7 +195,8 @@ fn the_usage_of_a_key_is_kept_when_its_plan_changes() {
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 10);
     set_plan(&app, id, Plan::Pro);
-    let response = within_a_second("the new plan", &key, |response| response.rate().0 == 300);
+    let response =
+        within_propagation_time("the new plan", &key, |response| response.rate().0 == 300);
     let left = response.rate().1;
     assert!(left < 290, "{response}");
     assert_eq!(send(&key).rate(), (300, left - 1, MINUTE_END));
@@ -207,6 +208,6 @@ fn a_smaller_plan_is_exhausted_immediately_by_earlier_usage() {
     let (id, key) = app.issue(Plan::Free, None);
     served(&key, 10);
     set_plan(&app, id, enterprise(5, 1_000));
-    let response = within_a_second("the new plan", &key, |response| response.status == 429);
+    let response = within_propagation_time("the new plan", &key, |response| response.status == 429);
     assert_eq!(response.rate(), (5, 0, MINUTE_END));
 }

@@ -95,7 +95,11 @@ fn set_plan(app: &App, id: KeyId, plan: Plan) {
 
 /// Sends requests until a response satisfies the condition, within the time in which changes take effect, and returns it.
 #[track_caller]
-fn within_a_second(what: &str, client: &Client, condition: impl Fn(&Response) -> bool) -> Response {
+fn within_propagation_time(
+    what: &str,
+    client: &Client,
+    condition: impl Fn(&Response) -> bool,
+) -> Response {
     let mut last = None;
     harness::eventually(harness::propagation_time(), what, || {
         condition(last.insert(send(client)))

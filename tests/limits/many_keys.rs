@@ -11,8 +11,8 @@ const KEYS: u32 = 100_000;
 /// How long the server may take to apply them all, on a machine that has other work.
 const APPLIED: Duration = Duration::from_secs(60);
 
-/// The longest response may take at most `1/PART` of the time of the whole change. Under one lock for all of it, it took three quarters; what is left
-/// is the noise of a machine that has other work.
+/// The longest response may take at most `1/PART` of the time of the whole change. If one lock were held for all of
+/// it, that response would take three quarters; the margin is for other work of the machine.
 const PART: u32 = 4;
 
 /// The longest that a response to this client takes until `done`.

@@ -46,7 +46,8 @@ fn run(
     let mut now = start;
     let mut jumped = 0;
     // Redis uses its own clock, whatever a node knows of later windows: one node whose clock runs ahead must not shift
-    // the windows of all. So the clock does not step back to before what only the node has seen.
+    // the windows of all. So, in this test, the clock does not step back to before a moment that only the node has
+    // seen.
     let mut begun = i64::MIN;
     for step in steps {
         match step {
@@ -92,7 +93,7 @@ fn the_limiter_decides_as_the_model_does_whatever_clocks_and_operators_do() {
     let config = Config {
         cases: Config::default().cases.max(256),
         failure_persistence: None,
-        // Redis takes a quarter of a second for each return.
+        // With Redis, each `RedisReturns` takes a quarter of a second.
         max_shrink_iters: if harness::redis_url().is_some() {
             64
         } else {

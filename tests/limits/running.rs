@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::{Client, Operator, Process, Response, eventually};
 use serde_json::Value;
 
-use crate::{retry_after, secs, send, served, within_a_second};
+use crate::{retry_after, secs, send, served, within_propagation_time};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 
@@ -87,7 +87,7 @@ fn a_revoked_key_is_rejected_within_a_second() {
     let key = managed.create(&["--plan", "free"]);
     served(&key, 1);
     managed.keys(&["revoke", "1"]);
-    let response = within_a_second("the end", &key, |response| response.status == 401);
+    let response = within_propagation_time("the end", &key, |response| response.status == 401);
     response.is_error(401, "invalid_api_key");
 }
 
@@ -100,7 +100,7 @@ fn the_new_secret_of_a_rotated_key_works_immediately_and_the_old_one_until_the_g
     served(&second, 1);
     served(&first, 1);
     let rotated = managed.keys(&["rotate", "1", "--grace", "0s", "--yes"]);
-    within_a_second("the end of the old", &second, |response| {
+    within_propagation_time("the end of the old", &second, |response| {
         response.status == 401
     });
     send(&first).is_error(401, "invalid_api_key");
@@ -127,7 +127,7 @@ fn a_new_plan_takes_effect_within_a_second() {
     served(&key, 1);
     send(&key).is_error(429, "rate_limited");
     managed.keys(&["set-plan", "1", "business"]);
-    let response = within_a_second("the new plan", &key, |response| response.status == 200);
+    let response = within_propagation_time("the new plan", &key, |response| response.status == 200);
     assert_eq!(response.rate().0, 1_000);
     managed.keys(&[
         "set-plan",
@@ -138,7 +138,7 @@ fn a_new_plan_takes_effect_within_a_second() {
         "--per-day",
         "2",
     ]);
-    within_a_second("the smaller plan", &key, |response| response.status == 429);
+    within_propagation_time("the smaller plan", &key, |response| response.status == 429);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn an_unban_takes_effect_within_a_second() {
         managed.json(&["show", "1"])["state"] == "banned"
     });
     managed.keys(&["unban", "1"]);
-    within_a_second("the unban", &key, |response| {
+    within_propagation_time("the unban", &key, |response| {
         response.code() == "rate_limited"
     });
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     DAY_END, MINUTE_END, reconnect, rejected, retry_after, secs, send, served, set, set_plan,
-    within_a_second,
+    within_propagation_time,
 };
 
 #[test]
@@ -97,7 +97,7 @@ fn a_request_rejected_by_the_day_does_not_count_in_the_minute() {
     served(&key, 2);
     rejected(&key, 5);
     set_plan(&app, id, enterprise(3, 100));
-    let third = within_a_second("the new plan", &key, |response| response.status == 200);
+    let third = within_propagation_time("the new plan", &key, |response| response.status == 200);
     assert_eq!(third.rate(), (3, 0, MINUTE_END));
     rejected(&key, 1);
 }

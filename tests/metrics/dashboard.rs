@@ -239,7 +239,7 @@ fn check_panels(prometheus: &Prometheus, embedded: &str, node: &str) {
             None => vec![embedded, node],
             Some("SQLite)" | "TLS)") => vec![embedded],
             Some("PostgreSQL and Redis)") => vec![node],
-            Some(other) => panic!("which servers have the row for {other}"),
+            Some(other) => panic!("no servers are known for the row \"(only with {other}\""),
         };
         for server in servers {
             if values(prometheus, &query.expression, server).is_empty() {

@@ -23,7 +23,7 @@ pub(crate) const RELEASE: &str = "for (const release of held) release(); held.le
 pub(crate) const FAIL: &str = "window.restore = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))";
 pub(crate) const RESTORE: &str = "window.fetch = window.restore";
 
-/// Leaves requests without a response until a tenth of their time limit has passed, so that nobody waits for it.
+/// Leaves requests without a response until they time out, after a tenth of their time limit, so that the test is short.
 pub(crate) const HANG: &str = "const limited = AbortSignal.timeout.bind(AbortSignal);
     AbortSignal.timeout = (milliseconds) => limited(milliseconds / 10);
     window.restore = window.fetch;
@@ -121,7 +121,7 @@ fn a_change_to_which_the_server_does_not_respond_can_be_left_or_waited_for() {
     let browser = &dashboard.browser;
     dashboard.show("#keys");
     browser.wait_for("#keys-range", "of 1");
-    // A tenth of the time limit, so that nobody waits for it.
+    // A tenth of the time limit, so that the test is short.
     dashboard.run("const set = setTimeout; window.setTimeout = (act, time) => set(act, time / 10)");
     dashboard.hold("POST api/keys");
     let create = |name: &str| {

@@ -385,7 +385,7 @@ fn an_import_and_a_backup_on_a_terminal_show_a_bar() {
     run(folder.path(), &[], &["migrate"]).exits(0);
     let line = "{\"name\":\"a name of some length, as animals have\",\"categoryId\":1}\n";
     std::fs::write(folder.path().join("a.ndjson"), line.repeat(50_000)).expect("a file");
-    // Enough that a backup takes longer than until the first bar.
+    // Enough that a backup is still running when the first progress bar is drawn.
     crate::backup::fill(folder.path(), 200_000);
     for (command, parts) in [
         ("pets import a.ndjson", ["importing", " left"]),

@@ -162,7 +162,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
             "{response}"
         );
     }
-    // A key sent as an ID is not repeated, and the next request is for the server that starts.
+    // A key sent as an ID is not repeated, and the connection is closed, so that the next request goes to the server that is starting.
     let key = format!("as_{}", "0".repeat(38));
     let request = api.request("GET", "/v1/pets").header("X-Request-Id", &key);
     let response = request.send_on(&mut api.connect());

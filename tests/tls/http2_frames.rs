@@ -274,7 +274,7 @@ fn windows_that_overflow_or_do_not_grow_are_errors() {
         Open,
         &[
             ("0", window(0, 0), Connection(PROTOCOL_ERROR)),
-            // It may end more than the stream.
+            // A stream error, which a server may treat as a connection error.
             ("0 of a stream", window(1, 0), Connection(PROTOCOL_ERROR)),
             ("overflow", window(0, MOST), Connection(FLOW_CONTROL_ERROR)),
             (

@@ -64,7 +64,7 @@ fn compared(rows: &[(&str, &Compared)]) -> Table {
         note: "`list` is `GET /v1/pets` with 20 animals, `get` is `GET /v1/pets/1`: authenticated, rate limited, logged, and \
                served from the cache. Bare hyper and nginx send the same headers and body without any logic."
             .into(),
-        head: vec!["row", "server", REQUESTS, CPU, "animal-store / server"],
+        head: vec!["scenario", "server", REQUESTS, CPU, "animal-store / server"],
         rows: Vec::new(),
     };
     for (name, row) in rows {
@@ -102,7 +102,7 @@ fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
                (`http2`). nginx has the same certificate, and sends the same headers and body without any logic. The load \
                generator decrypts too, so the rates are not comparable with those of other tables."
             .into(),
-        head: vec!["row", "server", REQUESTS, CPU, "animal-store / server"],
+        head: vec!["scenario", "server", REQUESTS, CPU, "animal-store / server"],
         rows: rows
             .iter()
             .flat_map(|(name, row)| {
@@ -147,7 +147,7 @@ fn post(row: &Post) -> Table {
         note: "`POST /v1/pets` from 64 connections, each 201 on disk. The goal for the rate applies to the run on all cores, the \
                goal for CPU time to the run on one core. For comparison: SQLite alone with one commit per row, on the same disk."
             .into(),
-        head: vec!["row", "per second", CPU, "rate / one commit per row", "CPU / get"],
+        head: vec!["scenario", "per second", CPU, "rate / one commit per row", "CPU / get"],
         rows: [&row.free, &row.pinned, &row.commits, &row.get].map(line).to_vec(),
     }
 }
@@ -273,10 +273,10 @@ fn tail(rows: &[Tail]) -> Table {
     Table {
         title: "Latency at half the peak rate",
         note: "Requests are sent on a fixed schedule, independent of the server's speed, and latency is measured from the \
-               scheduled time. All servers of a row get the same rate: half of the peak rate of animal-store on one core. \
+               scheduled time. All servers of a scenario get the same rate: half of the peak rate of animal-store on one core. \
                Medians of alternating rounds."
             .into(),
-        head: vec!["row", "server", REQUESTS, "p50", "p99", "p99.9"],
+        head: vec!["scenario", "server", REQUESTS, "p50", "p99", "p99.9"],
         rows: rows
             .iter()
             .map(|row| {

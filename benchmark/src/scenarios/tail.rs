@@ -15,7 +15,7 @@ use crate::measurement::median;
 use crate::process::Process;
 use crate::results::Tail;
 
-/// The percentiles of a row.
+/// The percentiles of a scenario.
 const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::counter::Counter;
 
-/// The health of Redis for a node: unhealthy while it is for any thread.
+/// The health of Redis for a node: unhealthy while Redis is unhealthy for any of its threads.
 #[derive(Debug, Default)]
 pub struct RedisHealth {
     /// The number of threads for which it is unhealthy.

@@ -86,7 +86,7 @@ impl Lease {
         }
     }
 
-    /// When the connection was opened, which no other connection of the pool shares.
+    /// When the connection was opened. No other connection of the pool has the same time, so it identifies this one.
     pub(super) fn connected_at(&self) -> Option<Instant> {
         let connection = self.connection.as_ref()?;
         Some(Object::metrics(connection).created)

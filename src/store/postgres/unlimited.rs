@@ -8,8 +8,8 @@ use tokio::time::{Instant, interval_at};
 /// The interval of log lines about such work.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Statements without a time limit: a new index on a large table can take long. If this process exits, so do its connection and the
-/// transaction; if it is suspended, the limit of idle transactions applies, so that it does not keep its locks.
+/// Statements without a time limit: a new index on a large table can take long. If this process exits, its connection and the
+/// transaction end, too; if it is suspended, the limit of idle transactions applies, so that it does not keep its locks.
 pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 
 pub(super) const WAITING_FOR_MIGRATION: &str =

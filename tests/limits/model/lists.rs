@@ -192,7 +192,7 @@ impl Model {
         self.rejected = Default::default();
     }
 
-    /// Redis has lost its data. It gets from the node what that has.
+    /// Redis has lost its data. The node sends counts and bans again, but not the rejections.
     pub(super) fn lose_redis(&mut self) {
         self.rejected[Decider::Redis as usize].clear();
     }

@@ -43,7 +43,7 @@ fn a_collector_that_is_gone_or_stalled_delays_no_request_and_the_shutdown_by_a_s
             full > 0 && full + failed >= spans - 64
         });
         let mut log = process.log();
-        // An open one would be given a second, too.
+        // At the shutdown, an open connection would be given a second, too.
         drop(connection);
         let began = Instant::now();
         process.signal("TERM");
