@@ -60,7 +60,7 @@ impl Process {
         Ok(process)
     }
 
-    /// The CPU time used so far, user and system, including child processes.
+    /// The CPU time used so far, user and system, by the threads that still run, including those of child processes.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         let parents: Vec<(u32, u32)> = numbers_in("/proc")?
             .filter_map(|id| Some((id, parent_of(id)?)))
@@ -68,7 +68,8 @@ impl Process {
         let mut family = vec![self.child.id()];
         let mut used = Duration::ZERO;
         while let Some(id) = family.pop() {
-            used += cpu_of(id)?;
+            // A child may have ended meanwhile.
+            used += cpu_of(id).unwrap_or_default();
             let children = parents.iter().filter(|(_, parent)| *parent == id);
             family.extend(children.map(|(child, _)| child));
         }

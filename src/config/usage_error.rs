@@ -56,9 +56,11 @@ fn described(error: &clap::Error, option: Option<&Arg>) -> String {
         return format!("invalid value {shown} for '{argument}'{reason}");
     }
     let unexpected = argument(error).filter(|_| error.kind() == ErrorKind::UnknownArgument);
+    let unrecognized = string(error, ContextKind::InvalidSubcommand)
+        .filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
     let mut line = if let Some(argument) = unexpected {
         format!("unexpected argument {} found", quoted(argument, false))
-    } else if let Some(subcommand) = string(error, ContextKind::InvalidSubcommand) {
+    } else if let Some(subcommand) = unrecognized {
         format!("unrecognized subcommand {}", quoted(subcommand, false))
     } else {
         let first = text.split("\n\n").next().unwrap_or_default();

@@ -127,22 +127,35 @@ fn a_poll_whose_connection_hangs_does_not_delay_a_revocation() {
 }
 
 #[test]
-fn changes_that_take_long_to_read_are_applied_by_a_poll_that_waits_longer() {
+fn changes_that_take_long_to_read_are_applied_by_a_poll_that_waits_longer_and_are_no_outage() {
+    const PAGE: &str = "/v1/pets?limit=1";
     let mut cluster = Cluster::start();
     cluster.nodes.truncate(1);
-    let (_, key) = cluster.key(100_000, 100_000);
-    let client = &cluster.clients(&key)[0];
-    assert_eq!(client.get("/v1/pets").status, 200);
-    let slow = "alter table api_keys rename to slow_keys;
-         create view api_keys as select slow_keys.* from slow_keys, (select pg_sleep(4)) as slept;
-         update revisions set number = number + 1 where what = 'api_keys';
-         update slow_keys set revoked_at = created_at, revision = number from revisions where what = 'api_keys'";
+    let [(_, other), (id, revoked)] = [(); 2].map(|()| cluster.key(100_000, 100_000));
+    let [other, revoked] = [other, revoked].map(|key| cluster.nodes[0].client(Some(&key)));
+    other.create_many(3);
+    let slow = "create table delay (seconds float); insert into delay values (0);
+         alter table api_keys rename to slow_keys;
+         create view api_keys as select slow_keys.* from slow_keys, (select pg_sleep(seconds) from delay) as slept";
     cluster.postgres.psql("postgres", slow);
-    // Prepared statements still read the table.
+    // Prepared statements still read the table. Lost connections are an outage, after which the cache is cleared.
     cluster.proxy.cut_now();
+    std::thread::sleep(Duration::from_secs(3));
+    // The limit of a statement has to be reached early enough for the reply to arrive.
+    cluster.proxy.delay(Duration::from_millis(50));
+    assert_eq!(other.get(PAGE).status, 200);
+    assert_eq!(revoked.get("/v1/pets/1").status, 200);
+    let revocation = format!(
+        "update delay set seconds = 4;
+         update revisions set number = number + 1 where what = 'api_keys';
+         update slow_keys set revoked_at = created_at, revision = number from revisions where what = 'api_keys' and id = {id}"
+    );
+    cluster.postgres.psql("postgres", &revocation);
     eventually(Duration::from_secs(15), "the revocation", || {
-        client.get("/v1/pets").status == 401
+        revoked.get("/v1/pets/1").status == 401
     });
+    let _locker = lock_for_readers(&cluster.postgres.url(), "pets");
+    assert_eq!(other.get(PAGE).status, 200, "it is no longer cached");
 }
 
 #[test]

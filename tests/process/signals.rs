@@ -38,13 +38,16 @@ fn a_server_on_a_terminal_drains_when_the_terminal_is_lost_and_sends_several_sig
 fn the_same_signal_again_at_once_is_not_a_second_one() {
     let drains = |_| {
         let folder = folder();
+        let key = large_key(folder.path());
         let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+        let under_way = begin_request(&process.client(Some(&key)));
         let waits = process.waits_of("signals");
         process.signal("TERM");
         eventually(Duration::from_secs(5), "the first is received", || {
             process.waits_of("signals") > waits
         });
         process.signal("TERM");
+        drop(under_way);
         process.ends_within(DRAIN) == Some(0)
     };
     // On a busy machine, the server may receive it too late for a duplicate.

@@ -145,9 +145,12 @@ fn a_panic_while_the_certificate_is_read_is_a_failure_and_the_next_read_works() 
     let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
     let args = [&["serve"][..], &listen, &tls].concat();
     let process = Process::start(PROGRAM, folder.path(), &args, &vars);
-    process.signal("HUP");
+    // The thread that receives it may not have begun yet.
+    eventually(Duration::from_secs(15), "a failure", || {
+        process.signal("HUP");
+        metric(&process, FAILURES) >= 1.0
+    });
     logged(&process, &["panicked", "the previous one stays in use"]);
-    assert_eq!(metric(&process, FAILURES), 1.0);
     // The fault is not in the poll.
     Certificate::new().write(folder.path());
     logged(&process, &["new certificate in use"]);

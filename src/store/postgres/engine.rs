@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT};
+use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, statement_timeout};
 use super::error::{PgError, PgResult, keeps_connection};
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::transaction::transact_within;
@@ -83,7 +83,8 @@ pub(super) async fn read_many<T>(
     read: impl AsyncFn(&Lease) -> PgResult<T>,
 ) -> PgResult<T> {
     let reading = async |lease: &Lease| {
-        let limit = format!("SET statement_timeout = {}", timeout.as_millis());
+        let limit = statement_timeout(timeout).as_millis();
+        let limit = format!("SET statement_timeout = {limit}");
         lease.batch_execute(&limit).await?;
         let value = read(lease).await;
         if keeps_connection(&value) {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use deadpool_postgres::Transaction;
 
 use super::counters::{RAISE_REVISION, next_id, raise_revision};
-use super::deadline::{LONG_TIMEOUT, POLL_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
+use super::deadline::{
+    LONG_TIMEOUT, POLL_TIMEOUT, REQUEST_TIMEOUT, statement_timeout, with_timeout,
+};
 use super::engine::{Postgres, read_many};
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
@@ -78,10 +80,7 @@ impl Postgres {
         let reading = read_many(&self.polls, self.poll_timeout(), async |lease| {
             select(&**lease, clause, &[&after.0, &i64::from(CHUNK_ROWS)]).await
         });
-        let read = reading.await;
-        self.last_poll_succeeded
-            .fetch_and(read.is_ok(), Ordering::Relaxed);
-        Ok(read?)
+        Ok(reading.await?)
     }
 
     pub(crate) async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
@@ -173,7 +172,8 @@ async fn since(
 ) -> PgResult<()> {
     let beginning = async {
         let transaction = lease.transaction().await?;
-        let limit = format!("SET LOCAL statement_timeout = {}", timeout.as_millis());
+        let limit = statement_timeout(timeout).as_millis();
+        let limit = format!("SET LOCAL statement_timeout = {limit}");
         transaction.batch_execute(&limit).await?;
         let select =
             format!("SELECT {KEY_COLUMNS} FROM api_keys WHERE revision > $1 ORDER BY revision");
