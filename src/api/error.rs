@@ -18,7 +18,8 @@ use crate::store::StoreError;
 const SECONDS_SUFFIX: &str = " s.";
 
 /// The message of a ban up to the seconds.
-const BANNED_MESSAGE: &str = "This API key is temporarily banned for sending more requests after being rate limited. Try again in ";
+const BANNED_MESSAGE: &str =
+    "This API key is temporarily banned for continuing after being rate limited. Try again in ";
 
 const UNAVAILABLE_MESSAGE: &str = "The service is temporarily unavailable. Try again in a moment.";
 
