@@ -22,11 +22,6 @@ impl Measurement {
         }
     }
 
-    /// Adds the rounds of the same contender after another start.
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.rounds.extend(other.rounds);
-    }
-
     /// Requests per second.
     pub(crate) fn rate(&self) -> f64 {
         median(self.rounds.iter().map(|round| round.rate))

@@ -56,7 +56,7 @@ pub(super) fn run(bench: &Bench, other: &Path) -> Result<Vec<BuildComparison>> {
     let ours = Build::new(bench, &bench.program("animal-store"))?;
     let other = Build::new(bench, other)?;
     let mut measurements: Vec<Measurement> = Vec::new();
-    // One process can be 10 % slower than another of the same build, depending on where its memory is.
+    // One process can be 10 % slower than another of the same build, for as long as both run.
     for _ in 0..bench.scale.starts {
         let (our_server, other_server) = (ours.start()?, other.start()?);
         let mut contenders = Vec::new();
@@ -70,7 +70,7 @@ pub(super) fn run(bench: &Bench, other: &Path) -> Result<Vec<BuildComparison>> {
             measurements = measured;
         } else {
             let pairs = measurements.iter_mut().zip(measured);
-            pairs.for_each(|(all, more)| all.extend(more));
+            pairs.for_each(|(all, more)| all.rounds.extend(more.rounds));
         }
     }
     let mut measurements = measurements.into_iter();
