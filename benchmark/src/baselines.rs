@@ -5,15 +5,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use tempfile::TempDir;
 
 use crate::bench::Bench;
 use crate::cores::Affinity;
 use crate::exchange::Response;
 use crate::process::Process;
 
+/// The names of the baselines: nginx only if it is installed.
+pub(crate) fn names(bench: &Bench) -> impl Iterator<Item = &'static str> {
+    let nginx = nginx_version(bench).map(|_| "nginx");
+    std::iter::once("bare hyper").chain(nginx)
+}
+
+/// Starts the baselines with this response, in the order of their names.
+pub(crate) fn start(bench: &Bench, response: &Response) -> Result<Vec<Process>> {
+    let mut servers = vec![hyper(bench, response)?];
+    servers.extend(nginx(bench, response, None)?);
+    Ok(servers)
+}
+
 /// Starts bare hyper with this response. It prints its address after it has read the file.
-pub(crate) fn hyper(bench: &Bench, response: &Response) -> Result<Process> {
+fn hyper(bench: &Bench, response: &Response) -> Result<Process> {
     let folder = bench.folder()?;
     let file = folder.path().join("response");
     std::fs::write(&file, response.to_bytes())?;
@@ -22,27 +34,28 @@ pub(crate) fn hyper(bench: &Bench, response: &Response) -> Result<Process> {
     Process::announced(command, |line| line.trim().parse().ok())
 }
 
-/// Starts nginx with this response, if it is installed, independent of the system's configuration. It writes to the folder. With a
-/// certificate and its key, it speaks TLS, with HTTP/2 and HTTP/1.1.
+/// Starts nginx with this response, if it is installed, independent of the system's configuration. With a certificate and its key,
+/// it speaks TLS, with HTTP/2 and HTTP/1.1.
 pub(crate) fn nginx(
     bench: &Bench,
     response: &Response,
     tls: Option<(&Path, &Path)>,
-) -> Result<Option<(Process, TempDir)>> {
+) -> Result<Option<Process>> {
     if nginx_version(bench).is_none() {
         return Ok(None);
     }
-    let folder = bench.folder()?;
+    // nginx writes to it until it stops. It is deleted with the directory of this run.
+    let folder = bench.folder()?.keep();
     let address = free_address()?;
-    let file = folder.path().join("nginx.conf");
+    let file = folder.join("nginx.conf");
     std::fs::write(&file, configuration(response, address, tls)?)?;
     let mut command = Affinity::Server.command(nginx_program(bench));
     command
         .args(["-e", "stderr", "-p"])
-        .arg(folder.path())
+        .arg(folder)
         .arg("-c")
         .arg(file);
-    Ok(Some((Process::listening_on(command, address)?, folder)))
+    Process::listening_on(command, address).map(Some)
 }
 
 /// The version of nginx, if it is installed.

@@ -1,5 +1,6 @@
 //! The contenders of a scenario and their rounds. Rounds alternate between contenders, so that all see the same machine.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -10,16 +11,19 @@ use crate::load::{self, Requests, Round};
 use crate::measurement::Measurement;
 use crate::process::Process;
 
-/// One server, or another program that is measured.
+/// Measures one round of this length with the servers of the scenario.
+type Measure<'a> = dyn FnMut(&[Process], Duration) -> Result<Round> + 'a;
+
+/// What is measured: one of the scenario's servers with certain requests, or something else.
 pub(crate) struct Contender<'a> {
     name: String,
-    measure: Box<dyn FnMut(Duration) -> Result<Round> + 'a>,
+    measure: Box<Measure<'a>>,
 }
 
 impl<'a> Contender<'a> {
     pub(crate) fn new(
         name: impl Into<String>,
-        measure: impl FnMut(Duration) -> Result<Round> + 'a,
+        measure: impl FnMut(&[Process], Duration) -> Result<Round> + 'a,
     ) -> Self {
         Self {
             name: name.into(),
@@ -27,47 +31,39 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// A server on its core, with the load generator on another.
-    pub(crate) fn pinned(
-        name: impl Into<String>,
-        server: &'a Process,
-        mut requests: Requests,
-    ) -> Self {
-        Self::new(name, move |length| {
-            load::round(server, &mut requests, length)
-        })
+    /// The server at this index, on its core, with the load generator on another.
+    pub(crate) fn pinned(name: impl Into<String>, server: usize, requests: Requests) -> Self {
+        Self::several(name, server..=server, requests)
     }
 
     /// Several servers on one core, loaded at once.
     pub(crate) fn several(
         name: impl Into<String>,
-        servers: &'a [Process],
+        range: RangeInclusive<usize>,
         mut requests: Requests,
     ) -> Self {
-        Self::new(name, move |length| {
-            load::round_of(servers, &mut requests, length)
+        Self::new(name, move |servers, length| {
+            load::round_of(&servers[range.clone()], &mut requests, length)
         })
     }
 
     /// A server that may use all cores, as may the load generator.
-    pub(crate) fn free(
-        name: impl Into<String>,
-        server: &'a Process,
-        mut requests: Requests,
-    ) -> Self {
-        Self::new(name, move |length| {
+    pub(crate) fn free(name: impl Into<String>, server: usize, mut requests: Requests) -> Self {
+        Self::new(name, move |servers, length| {
             Affinity::Anywhere.enter()?;
-            let round = load::round(server, &mut requests, length);
+            let round = load::round(&servers[server], &mut requests, length);
             Affinity::Load.enter()?;
             round
         })
     }
 }
 
-/// Runs the rounds of one scenario.
+/// Runs the rounds of one scenario. `start` starts its servers, several times: one process can be 10 % slower than another of the
+/// same build, for as long as both run.
 pub(crate) fn compete(
     bench: &Bench,
     scenario: &str,
+    start: impl Fn() -> Result<Vec<Process>>,
     mut contenders: Vec<Contender<'_>>,
 ) -> Result<Vec<Measurement>> {
     let scale = bench.scale;
@@ -75,21 +71,25 @@ pub(crate) fn compete(
         .iter()
         .map(|contender| Measurement::new(contender.name.clone()))
         .collect();
-    bench.progress.expect(contenders.len() * (scale.rounds + 1));
-    for round in 0..=scale.rounds {
-        for (contender, measurement) in contenders.iter_mut().zip(&mut measurements) {
-            bench.progress.show(scenario, &contender.name);
-            let length = if round == 0 {
-                scale.warm_up
-            } else {
-                scale.round
-            };
-            let measured = (contender.measure)(length)
-                .with_context(|| format!("{scenario}: {}", contender.name))?;
-            if round > 0 {
-                measurement.rounds.push(measured);
+    let rounds = scale.starts * (scale.rounds + 1);
+    bench.progress.expect(contenders.len() * rounds);
+    for _ in 0..scale.starts {
+        let servers = start().with_context(|| scenario.to_owned())?;
+        for round in 0..=scale.rounds {
+            for (contender, measurement) in contenders.iter_mut().zip(&mut measurements) {
+                bench.progress.show(scenario, &contender.name);
+                let length = if round == 0 {
+                    scale.warm_up
+                } else {
+                    scale.round
+                };
+                let measured = (contender.measure)(&servers, length)
+                    .with_context(|| format!("{scenario}: {}", contender.name))?;
+                if round > 0 {
+                    measurement.rounds.push(measured);
+                }
+                bench.progress.step();
             }
-            bench.progress.step();
         }
     }
     Ok(measurements)

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::bench::Bench;
 use crate::cores::Affinity;
+use crate::exchange::Response;
 use crate::process::Process;
 use crate::stop;
 
@@ -135,6 +136,16 @@ impl Data {
         transaction.commit()?;
         checkpoint(&file)?;
         Ok(secrets)
+    }
+
+    /// The response of a server to this GET.
+    pub(crate) fn response(&self, path: &str) -> Result<Response> {
+        let server = self.serve(Affinity::Server, &[])?;
+        let authorization = format!("Authorization: Bearer {}\r\n", self.key);
+        let response = Response::to_get(server.address, path, &authorization)?;
+        let status = response.status;
+        ensure!(status == 200, "unexpected status for {path}: {status}");
+        Ok(response)
     }
 
     /// Starts a server, with request logging on as by default.

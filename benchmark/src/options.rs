@@ -84,7 +84,7 @@ impl Options {
     pub(crate) fn scale(&self) -> Scale {
         if self.quick {
             Scale {
-                rounds: 3,
+                rounds: 1,
                 round: Duration::from_millis(500),
                 warm_up: Duration::from_millis(200),
                 tail: Duration::from_secs(1),
@@ -94,25 +94,14 @@ impl Options {
             }
         } else {
             // Many short rounds, so that all contenders see the same machine.
-            let scale = Scale {
-                rounds: 15,
-                round: Duration::from_secs(1),
-                warm_up: Duration::from_secs(1),
+            Scale {
+                rounds: 3,
+                round: Duration::from_millis(500),
+                warm_up: Duration::from_millis(200),
                 tail: Duration::from_millis(1_500),
-                starts: 7,
+                starts: 12,
                 sizes: &[10_000, 1_000_000, 10_000_000],
                 keys: 100_000,
-            };
-            match self.against {
-                // Two builds differ by less than two starts of the same build.
-                Some(_) => Scale {
-                    rounds: 3,
-                    round: Duration::from_millis(500),
-                    warm_up: Duration::from_millis(200),
-                    starts: 12,
-                    ..scale
-                },
-                None => scale,
             }
         }
     }
@@ -121,7 +110,7 @@ impl Options {
 /// Durations and sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// Measured rounds per contender.
+    /// Measured rounds per contender and start.
     pub(crate) rounds: usize,
     /// The length of a round.
     pub(crate) round: Duration,
@@ -129,7 +118,7 @@ pub(crate) struct Scale {
     pub(crate) warm_up: Duration,
     /// The length of a round that measures latency.
     pub(crate) tail: Duration,
-    /// The number of startups.
+    /// How many times the servers of a scenario are started.
     pub(crate) starts: usize,
     /// Numbers of animals, ascending.
     pub(crate) sizes: &'static [u32],

@@ -14,10 +14,10 @@ pub(super) fn report(results: &Results, plots: &[Plot], folder: &str, before: &s
     let mut text = format!(
         "# Performance\n\n\
          Written by `./bench`. The server runs on one core and the load generator on another, with 64 keep-alive connections. All\n\
-         servers run in alternating rounds, and the figures are medians. A ratio is the median of the ratios of adjacent rounds, so\n\
-         it can differ from the quotient of the two medians. The main figure is the **CPU time of the server per request**, user\n\
-         and system. Absolute figures differ between machines, runs, and the tables of one run, because the speed of a machine\n\
-         varies; ratios are more stable.\n\n\
+         servers of a table are started several times and run in alternating rounds, and the figures are medians. A ratio is the\n\
+         median of the ratios of adjacent rounds, so it can differ from the quotient of the two medians. The main figure is the\n\
+         **CPU time of the server per request**, user and system. Absolute figures differ between machines, runs, and the tables of\n\
+         one run, because the speed of a machine varies; ratios are more stable.\n\n\
          {begin}{}{end}\n",
         notes(before).unwrap_or("\n")
     );

@@ -10,6 +10,7 @@ use crate::results::{
 
 const REQUESTS: &str = "requests/s";
 const CPU: &str = "CPU per request";
+const MIDDLE_HALF: &str = "middle half of the rounds";
 
 /// Every table that this run has data for.
 pub(super) fn all(results: &Results) -> Vec<Table> {
@@ -58,13 +59,27 @@ fn cells(measurement: &Measurement) -> [String; 2] {
     [whole(measurement.rate()), micros(measurement.cpu())]
 }
 
+/// The ratio of CPU times, and the range of the middle half of the rounds' ratios.
+fn ratio(measurement: &Measurement, other: &Measurement) -> [String; 2] {
+    let [low, high] = measurement.cpu_range_over(other).map(times);
+    let ratio = times(measurement.cpu_over(other));
+    [ratio, format!("{low} to {high}")]
+}
+
 fn compared(rows: &[(&str, &Compared)]) -> Table {
     let mut table = Table {
         title: "Compared with the baselines",
         note: "`list` is `GET /v1/pets` with 20 animals, `get` is `GET /v1/pets/1`: authenticated, rate limited, logged, and \
                served from the cache. Bare hyper and nginx send the same headers and body without any logic."
             .into(),
-        head: vec!["scenario", "server", REQUESTS, CPU, "animal-store / server"],
+        head: vec![
+            "scenario",
+            "server",
+            REQUESTS,
+            CPU,
+            "animal-store / server",
+            MIDDLE_HALF,
+        ],
         rows: Vec::new(),
     };
     for (name, row) in rows {
@@ -72,18 +87,13 @@ fn compared(rows: &[(&str, &Compared)]) -> Table {
             let Some(measurement) = measurement else {
                 continue;
             };
-            let [rate, cpu] = cells(measurement);
-            let ratio = times(row.ours.cpu_over(measurement));
-            table.rows.push(vec![
-                (*name).to_owned(),
-                measurement.name.clone(),
-                rate,
-                cpu,
-                ratio,
-            ]);
+            let names = [(*name).to_owned(), measurement.name.clone()];
+            let ratio = ratio(&row.ours, measurement);
+            let row = [names, cells(measurement), ratio];
+            table.rows.push(row.concat());
         }
         if row.nginx.is_none() {
-            let cells = [*name, "nginx", "not installed", "–", "–"];
+            let cells = [*name, "nginx", "not installed", "–", "–", "–"];
             table.rows.push(cells.map(str::to_owned).to_vec());
         }
     }
@@ -92,9 +102,9 @@ fn compared(rows: &[(&str, &Compared)]) -> Table {
 
 fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
     let line = |name: &str, row: &Encrypted, measurement: &Measurement| {
-        let [rate, cpu] = cells(measurement);
-        let ratio = times(row.ours.cpu_over(measurement));
-        vec![name.to_owned(), measurement.name.clone(), rate, cpu, ratio]
+        let names = [name.to_owned(), measurement.name.clone()];
+        let ratio = ratio(&row.ours, measurement);
+        [names, cells(measurement), ratio].concat()
     };
     Table {
         title: "Over TLS",
@@ -102,7 +112,14 @@ fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
                (`http2`). nginx has the same certificate, and sends the same headers and body without any logic. The load \
                generator decrypts too, so the rates are not comparable with those of other tables."
             .into(),
-        head: vec!["scenario", "server", REQUESTS, CPU, "animal-store / server"],
+        head: vec![
+            "scenario",
+            "server",
+            REQUESTS,
+            CPU,
+            "animal-store / server",
+            MIDDLE_HALF,
+        ],
         rows: rows
             .iter()
             .flat_map(|(name, row)| {
@@ -115,20 +132,16 @@ fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
 
 fn rejections(row: &Rejections) -> Table {
     let line = |measurement: &Measurement| {
-        let [rate, cpu] = cells(measurement);
-        vec![
-            measurement.name.clone(),
-            rate,
-            cpu,
-            times(measurement.cpu_over(&row.get)),
-        ]
+        let name = vec![measurement.name.clone()];
+        let ratio = ratio(measurement, &row.get).to_vec();
+        [name, cells(measurement).to_vec(), ratio].concat()
     };
     Table {
         title: "Rejected requests",
         note: "The 401 has no key and comes from a different address each time. The 429 is for a key with an exhausted \
                limit. The 200 is `get`."
             .into(),
-        head: vec!["response", REQUESTS, CPU, "relative to the 200"],
+        head: vec!["response", REQUESTS, CPU, "relative to the 200", MIDDLE_HALF],
         rows: [&row.get, &row.unauthorized, &row.limited].map(line).to_vec(),
     }
 }
@@ -329,14 +342,8 @@ fn alternatives(rows: &[Alternative]) -> Table {
 
 fn builds(rows: &[BuildComparison]) -> Table {
     let line = |BuildComparison { ours, other }: &BuildComparison| {
-        let [low, high] = ours.cpu_range_over(other).map(times);
-        vec![
-            ours.name.clone(),
-            micros(ours.cpu()),
-            micros(other.cpu()),
-            times(ours.cpu_over(other)),
-            format!("{low} to {high}"),
-        ]
+        let cells = vec![ours.name.clone(), micros(ours.cpu()), micros(other.cpu())];
+        [cells, ratio(ours, other).to_vec()].concat()
     };
     Table {
         title: "Compared with another build",
@@ -346,7 +353,7 @@ fn builds(rows: &[BuildComparison]) -> Table {
             CPU,
             "CPU per request, other build",
             "this build / other",
-            "middle half of the rounds",
+            MIDDLE_HALF,
         ],
         rows: rows.iter().map(line).collect(),
     }

@@ -61,22 +61,28 @@ const KINDS: [Kind; 5] = [
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Alternative>> {
     let setup = Setup::new(bench)?;
-    let started: Vec<(&Kind, Result<Process>)> =
-        KINDS.iter().map(|kind| (kind, setup.start(kind))).collect();
+    let tried: Vec<(&Kind, Result<()>)> =
+        KINDS.iter().map(|kind| (kind, setup.check(kind))).collect();
+    let works = tried.iter().filter(|(_, result)| result.is_ok());
+    let start = || {
+        works
+            .clone()
+            .map(|(kind, _)| (kind.start)(&setup))
+            .collect()
+    };
     let mut contenders = Vec::new();
-    for (kind, server) in &started {
-        let Ok(server) = server else { continue };
+    for (server, (kind, _)) in works.clone().enumerate() {
         for (what, path) in [("list", kind.list), ("get", kind.get)] {
             let requests = Requests::get(path, &setup.data.key);
             let name = format!("{what}, {}", kind.name);
             contenders.push(Contender::pinned(name, server, requests));
         }
     }
-    let mut measurements = compete(bench, "alternatives", contenders)?.into_iter();
+    let mut measurements = compete(bench, "alternatives", start, contenders)?.into_iter();
     let mut alternatives = Vec::new();
-    for (kind, server) in &started {
-        let measured = match server {
-            Ok(_) => {
+    for (kind, result) in &tried {
+        let measured = match result {
+            Ok(()) => {
                 let [list, get] = super::take(measurements.by_ref().take(2).collect())?;
                 Ok(AlternativeMeasurements { list, get })
             }
@@ -127,15 +133,15 @@ impl<'a> Setup<'a> {
         Ok(setup)
     }
 
-    /// Starts an alternative and checks both requests: a failure must not end the run.
-    fn start(&self, kind: &Kind) -> Result<Process> {
+    /// Starts an alternative and tries both requests: if it does not work, it is left out, and the run continues.
+    fn check(&self, kind: &Kind) -> Result<()> {
         self.bench.progress.show("alternatives", kind.name);
         let server = (kind.start)(self)?;
         for path in [kind.list, kind.get] {
             let mut requests = Requests::get(path, &self.data.key);
             load::round(&server, &mut requests, self.bench.scale.warm_up)?;
         }
-        Ok(server)
+        Ok(())
     }
 
     /// The path of an installed program.

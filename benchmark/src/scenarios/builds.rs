@@ -11,7 +11,6 @@ use crate::cores::Affinity;
 use crate::data::Data;
 use crate::exchange::Response;
 use crate::load::Requests;
-use crate::measurement::Measurement;
 use crate::process::Process;
 use crate::results::BuildComparison;
 
@@ -55,25 +54,14 @@ impl Build {
 pub(super) fn run(bench: &Bench, other: &Path) -> Result<Vec<BuildComparison>> {
     let ours = Build::new(bench, &bench.program("animal-store"))?;
     let other = Build::new(bench, other)?;
-    let mut measurements: Vec<Measurement> = Vec::new();
-    // One process can be 10 % slower than another of the same build, for as long as both run.
-    for _ in 0..bench.scale.starts {
-        let (our_server, other_server) = (ours.start()?, other.start()?);
-        let mut contenders = Vec::new();
-        // The rounds of both builds with the same request are next to each other.
-        for ((name, request), (_, same)) in ours.requests().into_iter().zip(other.requests()) {
-            contenders.push(Contender::pinned(name, &our_server, request));
-            contenders.push(Contender::pinned(name, &other_server, same));
-        }
-        let measured = compete(bench, "builds", contenders)?;
-        if measurements.is_empty() {
-            measurements = measured;
-        } else {
-            let pairs = measurements.iter_mut().zip(measured);
-            pairs.for_each(|(all, more)| all.rounds.extend(more.rounds));
-        }
+    let mut contenders = Vec::new();
+    // The rounds of both builds with the same request are next to each other.
+    for ((name, request), (_, same)) in ours.requests().into_iter().zip(other.requests()) {
+        contenders.push(Contender::pinned(name, 0, request));
+        contenders.push(Contender::pinned(name, 1, same));
     }
-    let mut measurements = measurements.into_iter();
+    let start = || Ok(vec![ours.start()?, other.start()?]);
+    let mut measurements = compete(bench, "builds", start, contenders)?.into_iter();
     let mut builds = Vec::new();
     while let (Some(ours), Some(other)) = (measurements.next(), measurements.next()) {
         builds.push(BuildComparison { ours, other });

@@ -14,20 +14,9 @@ use crate::results::Compared;
 
 pub(super) fn run(bench: &Bench, scenario: &str, path: &str) -> Result<Compared> {
     let data = Data::new(bench, FEW)?;
-    let ours = data.serve(Affinity::Server, &[])?;
-    let authorization = format!("Authorization: Bearer {}\r\n", data.key);
-    let response = Response::to_get(ours.address, path, &authorization)?;
-    ensure!(
-        response.status == 200,
-        "unexpected status for {path}: {}",
-        response.status
-    );
-
-    let hyper = baselines::hyper(bench, &response)?;
-    let nginx = baselines::nginx(bench, &response, None)?;
-    for address in [Some(hyper.address), nginx.as_ref().map(|n| n.0.address)] {
-        let Some(address) = address else { continue };
-        let compared = Response::to_get(address, path, "")?;
+    let response = data.response(path)?;
+    for baseline in baselines::start(bench, &response)? {
+        let compared = Response::to_get(baseline.address, path, "")?;
         ensure!(
             compared.body == response.body,
             "a baseline sends a different body"
@@ -42,15 +31,17 @@ pub(super) fn run(bench: &Bench, scenario: &str, path: &str) -> Result<Compared>
         }
     }
 
+    let start = || {
+        let mut servers = vec![data.serve(Affinity::Server, &[])?];
+        servers.extend(baselines::start(bench, &response)?);
+        Ok(servers)
+    };
     let requests = Requests::get(path, &data.key);
-    let mut contenders = vec![
-        Contender::pinned("animal-store", &ours, requests.clone()),
-        Contender::pinned("bare hyper", &hyper, requests.clone()),
-    ];
-    if let Some((nginx, _)) = &nginx {
-        contenders.push(Contender::pinned("nginx", nginx, requests));
-    }
-    let mut measurements = compete(bench, scenario, contenders)?;
+    let names = std::iter::once("animal-store").chain(baselines::names(bench));
+    let contenders = names
+        .enumerate()
+        .map(|(server, name)| Contender::pinned(name, server, requests.clone()));
+    let mut measurements = compete(bench, scenario, start, contenders.collect())?;
     let nginx = (measurements.len() > 2).then(|| measurements.remove(2));
     let [ours, hyper] = super::take(measurements)?;
     Ok(Compared { ours, hyper, nginx })

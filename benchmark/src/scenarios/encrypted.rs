@@ -1,7 +1,7 @@
 //! A list over TLS, with HTTP/1.1 and with HTTP/2, compared with nginx with the same certificate.
 
 use anyhow::{Context, Result};
-use harness::{Certificate, TlsClient};
+use harness::Certificate;
 
 use super::{FEW, LIST};
 use crate::baselines;
@@ -9,9 +9,7 @@ use crate::bench::Bench;
 use crate::contender::{Contender, compete};
 use crate::cores::Affinity;
 use crate::data::Data;
-use crate::exchange::Response;
 use crate::load::{self, Requests};
-use crate::process::Process;
 use crate::results::Encrypted;
 
 /// The protocol over TLS.
@@ -23,46 +21,36 @@ pub(super) enum Protocol {
 
 pub(super) fn run(bench: &Bench, scenario: &str, protocol: Protocol) -> Result<Encrypted> {
     let data = Data::new(bench, FEW)?;
-    let authorization = format!("Authorization: Bearer {}\r\n", data.key);
-    let response = {
-        let plain = data.serve(Affinity::Server, &[])?;
-        Response::to_get(plain.address, LIST, &authorization)?
-    };
+    let response = data.response(LIST)?;
     let certificate = Certificate::new();
     let folder = bench.folder()?;
     let (cert, key) = certificate.write(folder.path());
     let path = |file: &std::path::Path| file.to_str().map(str::to_owned).context("a path");
     let files = [path(&cert)?, path(&key)?];
-    let ours = data.serve(
-        Affinity::Server,
-        &["--tls-cert", &files[0], "--tls-key", &files[1]],
-    )?;
-    let nginx = baselines::nginx(bench, &response, Some((&cert, &key)))?;
+    let options = ["--tls-cert", &files[0], "--tls-key", &files[1]];
+    let start = || {
+        let mut servers = vec![data.serve(Affinity::Server, &options)?];
+        servers.extend(baselines::nginx(bench, &response, Some((&cert, &key)))?);
+        Ok(servers)
+    };
 
     let tls = match protocol {
         Protocol::Http1 => certificate.client(),
         Protocol::Http2 => certificate.http2_client(),
     };
-    let mut contenders = vec![contender("animal-store", &ours, protocol, &tls, &data.key)];
-    if let Some((nginx, _)) = &nginx {
-        contenders.push(contender("nginx", nginx, protocol, &tls, &data.key));
-    }
-    let mut measurements = compete(bench, scenario, contenders)?;
+    let contender = |(server, name): (usize, &str)| {
+        let mut requests = Requests::get(LIST, &data.key);
+        let (tls, key) = (&tls, &data.key);
+        Contender::new(name, move |servers, length| match protocol {
+            Protocol::Http1 => load::https(&servers[server], tls, &mut requests, length),
+            Protocol::Http2 => load::http2(&servers[server], tls, LIST, key, length),
+        })
+    };
+    let nginx = baselines::names(bench).filter(|name| *name == "nginx");
+    let names = std::iter::once("animal-store").chain(nginx);
+    let contenders = names.enumerate().map(contender).collect();
+    let mut measurements = compete(bench, scenario, start, contenders)?;
     let nginx = (measurements.len() > 1).then(|| measurements.remove(1));
     let [ours] = super::take(measurements)?;
     Ok(Encrypted { ours, nginx })
-}
-
-fn contender<'a>(
-    name: &str,
-    server: &'a Process,
-    protocol: Protocol,
-    tls: &'a TlsClient,
-    key: &'a str,
-) -> Contender<'a> {
-    let mut requests = Requests::get(LIST, key);
-    Contender::new(name, move |length| match protocol {
-        Protocol::Http1 => load::https(server, tls, &mut requests, length),
-        Protocol::Http2 => load::http2(server, tls, LIST, key, length),
-    })
 }

@@ -8,7 +8,6 @@ use crate::contender::{Contender, compete};
 use crate::cores::Affinity;
 use crate::data::Data;
 use crate::load::Requests;
-use crate::process::Process;
 use crate::results::{Keys, Size};
 
 /// Measures each number of animals. Also returns the largest database.
@@ -17,12 +16,10 @@ pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
     for animals in bench.scale.sizes {
         data.push(Data::new(bench, *animals)?);
     }
-    let servers: Vec<Process> = data
-        .iter()
-        .map(|data| data.serve(Affinity::Server, &[]))
-        .collect::<Result<_>>()?;
+    let servers = data.iter().map(|data| data.serve(Affinity::Server, &[]));
+    let start = || servers.clone().collect();
     let mut contenders = Vec::new();
-    for (data, server) in data.iter().zip(&servers) {
+    for (server, data) in data.iter().enumerate() {
         let Data { animals, key, .. } = data;
         let name = |what| format!("{what}, {animals} animals");
         contenders.extend([
@@ -31,7 +28,7 @@ pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
             Contender::pinned(name("page"), server, Requests::random_pages(*animals, key)),
         ]);
     }
-    let mut measurements = compete(bench, "sizes", contenders)?.into_iter();
+    let mut measurements = compete(bench, "sizes", start, contenders)?.into_iter();
     let mut sizes = Vec::new();
     for data in &data {
         let [list, get, page] = super::take(measurements.by_ref().take(3).collect())?;
@@ -42,7 +39,6 @@ pub(super) fn sizes(bench: &Bench) -> Result<(Vec<Size>, Option<Data>)> {
             page,
         });
     }
-    drop(servers);
     Ok((sizes, data.pop()))
 }
 
@@ -51,28 +47,16 @@ pub(super) fn keys(bench: &Bench) -> Result<Vec<Keys>> {
     let one = Data::new(bench, FEW)?;
     let many = Data::new(bench, FEW)?;
     let secrets = many.add_keys(bench.scale.keys - 1)?;
-    let (with_one, with_many) = (
-        one.serve(Affinity::Server, &[])?,
-        many.serve(Affinity::Server, &[])?,
-    );
-    let measurements = compete(
-        bench,
-        "keys",
-        vec![
-            Contender::pinned("list, one key", &with_one, Requests::get(LIST, &one.key)),
-            Contender::pinned("get, one key", &with_one, Requests::get(GET, &one.key)),
-            Contender::pinned(
-                "list, many keys",
-                &with_many,
-                Requests::by_keys(LIST, &secrets),
-            ),
-            Contender::pinned(
-                "get, many keys",
-                &with_many,
-                Requests::by_keys(GET, &secrets),
-            ),
-        ],
-    )?;
+    let servers = [&one, &many].into_iter();
+    let servers = servers.map(|data| data.serve(Affinity::Server, &[]));
+    let start = || servers.clone().collect();
+    let contenders = vec![
+        Contender::pinned("list, one key", 0, Requests::get(LIST, &one.key)),
+        Contender::pinned("get, one key", 0, Requests::get(GET, &one.key)),
+        Contender::pinned("list, many keys", 1, Requests::by_keys(LIST, &secrets)),
+        Contender::pinned("get, many keys", 1, Requests::by_keys(GET, &secrets)),
+    ];
+    let measurements = compete(bench, "keys", start, contenders)?;
     let [list_one, get_one, list_many, get_many] = super::take(measurements)?;
     Ok(vec![
         Keys {

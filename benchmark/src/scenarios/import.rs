@@ -19,7 +19,7 @@ use crate::stop;
 /// The maximum number of animals that are imported.
 const MOST: u32 = 1_000_000;
 
-/// How often each import is measured.
+/// How many times each import is measured.
 const ROUNDS: usize = 3;
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Import>> {

@@ -24,7 +24,6 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
         return Ok(None);
     }
     let data = Data::new(bench, FEW)?;
-    let embedded = data.serve(Affinity::Server, &[])?;
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let (database, redis_url) = (postgres.url(), redis.url());
     let program = bench.program("animal-store");
@@ -36,25 +35,25 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
              UPDATE counters SET number = {FEW} WHERE what = 'pets'"
         ),
     );
-    let nodes = (0..NODES)
-        .map(|_| {
-            let mut command = Affinity::Server.command(&program);
-            command
-                .args(["serve", "--listen", "127.0.0.1:0"])
-                .args(["--admin-listen", "127.0.0.1:0"])
-                .args(["--database", &database, "--redis", &redis_url]);
-            Process::announced(command, api_address)
-        })
-        .collect::<Result<Vec<_>>>()?;
-
-    let measurements = compete(
-        bench,
-        "nodes",
-        vec![
-            Contender::pinned("one, embedded", &embedded, Requests::get(LIST, &data.key)),
-            Contender::several("three nodes", &nodes, Requests::get(LIST, &key)),
-        ],
-    )?;
+    let node = |_| {
+        let mut command = Affinity::Server.command(&program);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["--admin-listen", "127.0.0.1:0"])
+            .args(["--database", &database, "--redis", &redis_url]);
+        Process::announced(command, api_address)
+    };
+    let start = || {
+        let embedded = data.serve(Affinity::Server, &[]);
+        std::iter::once(embedded)
+            .chain((0..NODES).map(node))
+            .collect()
+    };
+    let contenders = vec![
+        Contender::pinned("one, embedded", 0, Requests::get(LIST, &data.key)),
+        Contender::several("three nodes", 1..=NODES, Requests::get(LIST, &key)),
+    ];
+    let measurements = compete(bench, "nodes", start, contenders)?;
     let [embedded, three] = super::take(measurements)?;
     let calls = calls(&redis);
     Ok(Some(Nodes {
@@ -79,7 +78,7 @@ fn calls(redis: &Redis) -> f64 {
 /// that `limit/decide.lua` stores.
 fn admitted(redis: &Redis) -> Result<f64> {
     let used = "return (select(4, struct.unpack('>i8i8i8i8', redis.call('GET', KEYS[1]))))";
-    let name = redis.cli(&["KEYS", "animal-store:*:{1}"]);
+    let name = redis.cli(&["KEYS", "animal-store:*:{1}:[0-9]*"]);
     redis
         .cli(&["EVAL", used, "1", name.trim()])
         .trim()

@@ -17,28 +17,22 @@ pub(super) fn run(bench: &Bench) -> Result<Post> {
     let bare = Data::new(bench, FEW)?;
     let read = Data::new(bench, FEW)?;
 
-    let pinned = one_core.serve(Affinity::Server, &[])?;
-    let free = every_core.serve(Affinity::Anywhere, &[])?;
-    let reading = read.serve(Affinity::Server, &[])?;
-
-    let measurements = compete(
-        bench,
-        "post",
-        vec![
-            Contender::pinned(
-                "post, one core",
-                &pinned,
-                Requests::creations(&one_core.key),
-            ),
-            Contender::free(
-                "post, all cores",
-                &free,
-                Requests::creations(&every_core.key),
-            ),
-            Contender::new("one commit per row", |length| commits::round(&bare, length)),
-            Contender::pinned("get", &reading, Requests::get(GET, &read.key)),
-        ],
-    )?;
+    let start = || {
+        Ok(vec![
+            one_core.serve(Affinity::Server, &[])?,
+            every_core.serve(Affinity::Anywhere, &[])?,
+            read.serve(Affinity::Server, &[])?,
+        ])
+    };
+    let contenders = vec![
+        Contender::pinned("post, one core", 0, Requests::creations(&one_core.key)),
+        Contender::free("post, all cores", 1, Requests::creations(&every_core.key)),
+        Contender::new("one commit per row", |_, length| {
+            commits::round(&bare, length)
+        }),
+        Contender::pinned("get", 2, Requests::get(GET, &read.key)),
+    ];
+    let measurements = compete(bench, "post", start, contenders)?;
     let [pinned, free, commits, get] = super::take(measurements)?;
     Ok(Post {
         pinned,

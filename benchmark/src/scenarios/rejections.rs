@@ -16,27 +16,23 @@ pub(super) fn run(bench: &Bench) -> Result<Rejections> {
     let [served, anonymous, limited] = data;
     let (served, anonymous, limited) = (served?, anonymous?, limited?);
 
-    let ok = served.serve(Affinity::Server, &[])?;
-    // An address may fail 60 times per minute, so each request must have a different one.
-    let unauthorized = anonymous.serve(Affinity::Server, &["--trusted-proxy", "127.0.0.1"])?;
-    // One request per day: all requests after the first are rejected, in every minute.
     let key = limited.add_key("1", "1")?;
-    let exhausted = limited.serve(Affinity::Server, &["--ban-after", "0"])?;
-    Response::to_get(
-        exhausted.address,
-        GET,
-        &format!("Authorization: Bearer {key}\r\n"),
-    )?;
-
-    let measurements = compete(
-        bench,
-        "rejections",
-        vec![
-            Contender::pinned("200", &ok, Requests::get(GET, &served.key)),
-            Contender::pinned("401", &unauthorized, Requests::unauthorized(GET)),
-            Contender::pinned("429", &exhausted, Requests::limited(GET, &key)),
-        ],
-    )?;
+    let start = || {
+        let ok = served.serve(Affinity::Server, &[])?;
+        // An address may fail 60 times per minute, so each request must have a different one.
+        let unauthorized = anonymous.serve(Affinity::Server, &["--trusted-proxy", "127.0.0.1"])?;
+        // One request per day: all requests after the first are rejected, in every minute.
+        let exhausted = limited.serve(Affinity::Server, &["--ban-after", "0"])?;
+        let authorization = format!("Authorization: Bearer {key}\r\n");
+        Response::to_get(exhausted.address, GET, &authorization)?;
+        Ok(vec![ok, unauthorized, exhausted])
+    };
+    let contenders = vec![
+        Contender::pinned("200", 0, Requests::get(GET, &served.key)),
+        Contender::pinned("401", 1, Requests::unauthorized(GET)),
+        Contender::pinned("429", 2, Requests::limited(GET, &key)),
+    ];
+    let measurements = compete(bench, "rejections", start, contenders)?;
     let [get, unauthorized, limited] = super::take(measurements)?;
     Ok(Rejections {
         get,

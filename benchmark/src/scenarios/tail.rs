@@ -9,7 +9,6 @@ use crate::baselines;
 use crate::bench::Bench;
 use crate::cores::Affinity;
 use crate::data::Data;
-use crate::exchange::Response;
 use crate::load::{self, Requests};
 use crate::measurement::median;
 use crate::process::Process;
@@ -20,45 +19,48 @@ const PERCENTILES: [f64; 3] = [0.5, 0.99, 0.999];
 
 pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     let data = Data::new(bench, FEW)?;
-    let ours = data.serve(Affinity::Server, &[])?;
+    let response = data.response(LIST)?;
+    let ours = || data.serve(Affinity::Server, &[]);
+    let all = || {
+        let mut servers = vec![ours()?];
+        servers.extend(baselines::start(bench, &response)?);
+        Ok(servers)
+    };
+    let mut names = vec!["animal-store"];
+    names.extend(baselines::names(bench));
 
     let list = Requests::get(LIST, &data.key);
-    let half = peak(bench, &ours, &list)? / 2.0;
-    let authorization = format!("Authorization: Bearer {}\r\n", data.key);
-    let response = Response::to_get(ours.address, LIST, &authorization)?;
-    let hyper = baselines::hyper(bench, &response)?;
-    let nginx = baselines::nginx(bench, &response, None)?;
-    let mut servers = vec![("animal-store", &ours), ("bare hyper", &hyper)];
-    servers.extend(nginx.as_ref().map(|(nginx, _)| ("nginx", nginx)));
-    let mut tails = row(bench, "list", &servers, &list, half)?;
-
+    let mut tails = row(bench, "list", &names, all, &list)?;
     let creations = Requests::creations(&data.key);
-    let half = peak(bench, &ours, &creations)? / 2.0;
-    tails.extend(row(bench, "post", &servers[..1], &creations, half)?);
+    let only_ours = || Ok(vec![ours()?]);
+    tails.extend(row(bench, "post", &names[..1], only_ours, &creations)?);
     Ok(tails)
 }
 
-/// The peak rate in requests per second.
+/// The peak rate in requests per second, the median of several rounds.
 fn peak(bench: &Bench, server: &Process, requests: &Requests) -> Result<f64> {
     bench.progress.show("tail", "peak rate");
-    load::round(server, &mut requests.clone(), bench.scale.warm_up)?;
-    Ok(load::round(server, &mut requests.clone(), bench.scale.round)?.rate)
+    let round = || load::round(server, &mut requests.clone(), bench.scale.round);
+    let rounds = (0..bench.scale.starts).map(|_| round());
+    let rounds = rounds.collect::<Result<Vec<_>>>()?;
+    Ok(median(rounds.iter().map(|round| round.rate)))
 }
 
-/// Alternating rounds of all servers, and the medians of each: a single disturbance of the machine would decide the 99th percentile
-/// of one long run.
+/// Alternating rounds of all servers, the first of which is ours, and the medians of each: a single disturbance of the machine would
+/// decide the 99th percentile of one long run.
 fn row(
     bench: &Bench,
     row: &str,
-    servers: &[(&str, &Process)],
+    names: &[&str],
+    start: impl Fn() -> Result<Vec<Process>>,
     requests: &Requests,
-    rate: f64,
 ) -> Result<Vec<Tail>> {
-    let rounds = bench.scale.rounds;
-    bench.progress.expect(servers.len() * rounds);
-    let mut measured = vec![Vec::new(); servers.len()];
-    for _ in 0..rounds {
-        for ((name, server), percentiles) in servers.iter().zip(&mut measured) {
+    let rate = peak(bench, &start()?[0], requests)? / 2.0;
+    bench.progress.expect(names.len() * bench.scale.starts);
+    let mut measured = vec![Vec::new(); names.len()];
+    for _ in 0..bench.scale.starts {
+        let servers = start()?;
+        for ((name, server), percentiles) in names.iter().zip(&servers).zip(&mut measured) {
             bench.progress.show("tail", &format!("{row}, {name}"));
             let times = load::scheduled(server, &mut requests.clone(), rate, bench.scale.tail)
                 .with_context(|| format!("tail: {row}, {name}"))?;
@@ -66,7 +68,7 @@ fn row(
             bench.progress.step();
         }
     }
-    let tail = |((name, _), percentiles): (&(&str, &Process), Vec<[f64; 3]>)| {
+    let tail = |(name, percentiles): (&&str, Vec<[f64; 3]>)| {
         let of = |part: usize| median(percentiles.iter().map(|round| round[part]));
         Tail {
             row: row.to_owned(),
@@ -77,7 +79,7 @@ fn row(
             p999: of(2),
         }
     };
-    Ok(servers.iter().zip(measured).map(tail).collect())
+    Ok(names.iter().zip(measured).map(tail).collect())
 }
 
 /// The percentile of ascending times, in microseconds.
