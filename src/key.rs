@@ -20,7 +20,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// A key among all that have ever had its ID: when a database has lost changes, it issues the IDs of lost keys again.
+/// Distinguishes a key from lost keys with the same ID: a database that has lost changes issues the IDs of the lost keys again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyIdentity {
     pub id: KeyId,

@@ -125,7 +125,7 @@ fn no_request_costs_over_4_percent_more_instructions() {
     };
     let unlimited_key = key(&["--per-minute", "1000000000", "--per-day", "1000000000"]);
     let limited_key = key(&["--per-minute", "1", "--per-day", "1"]);
-    // One core: one worker, whose instructions are all of them.
+    // One core, so there is one worker, and it serves all requests.
     let out = format!("--callgrind-out-file={}/cg.out", folder.path().display());
     let valgrind = [
         "-c",

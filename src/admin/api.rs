@@ -1,5 +1,5 @@
-//! The admin API: what the dashboard and scripts call. A result has the members that the command prints with
-//! `--json`; that of a key has some more.
+//! The admin API: what the dashboard and scripts call. A result has the members that the corresponding command prints
+//! with `--json`; that of a key has some more.
 
 mod keys;
 mod orders;

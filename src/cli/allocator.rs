@@ -1,6 +1,6 @@
 //! Makes the allocator return freed memory to the system immediately.
 //!
-//! By default mimalloc keeps it for a second, and then often permanently: after a second wave of 5,000 connections the server held
+//! By default mimalloc keeps it for at least a second, and often permanently: after two waves of 5,000 connections the server held
 //! 290 MB instead of 30. It reads its options from the environment, before `main`, so the program executes itself again with the
 //! option set, in the same process. There is no measurable cost (docs/decisions.md).
 

@@ -137,7 +137,7 @@ impl Command {
                         format!("animal {id} ({name}) will be removed permanently{order}");
                     confirm::confirm(question).await?;
                 }
-                // The confirmation took time: an open order may have been placed meanwhile.
+                // Read after the confirmation: an order that was placed meanwhile must not end before it was placed.
                 let now = clock.now();
                 let removed = store.remove_pet(PetId(id), force, now).await;
                 let removed = removed

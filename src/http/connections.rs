@@ -64,8 +64,8 @@ struct OpenConnections {
     streams: usize,
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
-    /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is skipped;
-    /// all others began to wait later.
+    /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is skipped.
+    /// Connections that are not in this list began to wait later.
     longest_waiting: Vec<(u64, u64)>,
 }
 

@@ -126,7 +126,7 @@ impl HeldBodies {
 mod tests {
     use super::*;
 
-    /// A large body and its count.
+    /// A large body and its reservation.
     fn reserve(owner: i64) -> Option<(BodyReservation, Bytes)> {
         let bytes = Bytes::from(vec![b'x'; 1 << 20]);
         BodyReservation::new(&bytes, owner).map(|reservation| (reservation, bytes))

@@ -24,7 +24,7 @@ impl Watchdog {
     /// For a service manager that waits this long for a keep-alive.
     pub(super) fn new(time: Duration, notifier: Notifier) -> Self {
         Self {
-            // The response to a ping is seen one interval later, and one interval may be late.
+            // The response to a ping is seen one tick later, and a tick may be late.
             interval: time / 4,
             notifier,
             pinged: watch::Sender::new(0),

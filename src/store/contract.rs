@@ -47,7 +47,7 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
-/// Distinguishes this deployment from others that share a Redis with it, or a folder of backups. A copy of the database has the same.
+/// Distinguishes this deployment from others that share a Redis with it, or a folder of backups. A copy of the database has the same ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentId(pub String);
 

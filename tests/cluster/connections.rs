@@ -141,7 +141,7 @@ fn changes_that_take_long_to_read_are_applied_by_a_poll_that_waits_longer_and_ar
     // Prepared statements still read the table. Lost connections are an outage, after which the cache is cleared.
     cluster.proxy.cut_now();
     std::thread::sleep(Duration::from_secs(3));
-    // The limit of a statement has to be reached early enough for the reply to arrive.
+    // The statement timeout has to expire early enough for the reply to arrive.
     cluster.proxy.delay(Duration::from_millis(50));
     assert_eq!(other.get(PAGE).status, 200);
     assert_eq!(revoked.get("/v1/pets/1").status, 200);

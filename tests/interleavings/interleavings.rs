@@ -14,7 +14,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_794_830_410);
 const SCHEDULES: usize = 2_000;
 
 /// Runs a scenario under many schedules.
-fn under_all(scenario: impl Fn() + Copy + Send + Sync + 'static) {
+fn under_many_schedules(scenario: impl Fn() + Copy + Send + Sync + 'static) {
     shuttle::check_random(scenario, SCHEDULES);
     for depth in 1..=3 {
         shuttle::check_pct(scenario, SCHEDULES / 3, depth);
@@ -79,17 +79,17 @@ fn exactly_the_limit(limits: (u32, u32)) {
 
 #[test]
 fn threads_on_one_key_admit_exactly_the_limit_of_the_minute() {
-    under_all(|| exactly_the_limit((7, 100)));
+    under_many_schedules(|| exactly_the_limit((7, 100)));
 }
 
 #[test]
 fn threads_on_one_key_admit_exactly_the_limit_of_the_day() {
-    under_all(|| exactly_the_limit((100, 7)));
+    under_many_schedules(|| exactly_the_limit((100, 7)));
 }
 
 #[test]
 fn a_ban_begins_exactly_once() {
-    under_all(|| {
+    under_many_schedules(|| {
         let meter = Arc::new(Meter::default());
         let threads = (0..3)
             .map(|_| spawn_requests(&meter, 3, (2, 100), 3))
@@ -110,7 +110,7 @@ fn a_ban_begins_exactly_once() {
 
 #[test]
 fn taking_usage_while_others_count_loses_nothing_and_doubles_nothing() {
-    under_all(|| {
+    under_many_schedules(|| {
         let meter = Arc::new(Meter::default());
         let threads = (0..3)
             .map(|_| spawn_requests(&meter, 3, (4, 100), 0))
@@ -132,7 +132,7 @@ fn taking_usage_while_others_count_loses_nothing_and_doubles_nothing() {
 
 #[test]
 fn the_first_use_after_a_flush_is_reported_and_no_use_is_lost() {
-    under_all(|| {
+    under_many_schedules(|| {
         let (meter, reported) = (Arc::new(Meter::default()), Arc::new(Mutex::new(false)));
         let threads: Vec<_> = (0..3)
             .map(|_| {
@@ -166,7 +166,7 @@ fn the_first_use_after_a_flush_is_reported_and_no_use_is_lost() {
 
 #[test]
 fn an_unban_among_requests_admits_no_more_than_the_limit() {
-    under_all(|| {
+    under_many_schedules(|| {
         let meter = Arc::new(Meter::default());
         let threads = (0..3)
             .map(|_| spawn_requests(&meter, 3, (2, 100), 1))

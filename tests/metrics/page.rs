@@ -28,15 +28,15 @@ pub(crate) fn listed() -> BTreeMap<String, Metric> {
         let [name, kind, labels, on, _meaning, alerts] = cells[..] else {
             panic!("not six columns: {row}");
         };
-        let args = |cell: &str| {
-            let args = cell.split(['`', ',', ' ']).filter(|word| !word.is_empty());
-            args.map(str::to_owned).collect()
+        let words = |cell: &str| {
+            let words = cell.split(['`', ',', ' ']).filter(|word| !word.is_empty());
+            words.map(str::to_owned).collect()
         };
         let metric = Metric {
             kind: kind.to_owned(),
-            labels: args(labels),
+            labels: words(labels),
             on: on.to_owned(),
-            alerts: args(alerts),
+            alerts: words(alerts),
         };
         let before = metrics.insert(name.trim_matches('`').to_owned(), metric);
         assert_eq!(before, None, "{name} is listed twice");

@@ -29,12 +29,12 @@ fn each_alert_has_a_severity_a_summary_and_what_to_do() {
             severity.is_some_and(|word| ["critical", "warning"].contains(&word)),
             "{name}: {severity:?}"
         );
-        let args = |annotation: &str| {
+        let words = |annotation: &str| {
             let text = rule["annotations"][annotation].as_str();
             text.unwrap_or_default().split_whitespace().count()
         };
-        assert!(args("summary") > 3, "{name}");
-        assert!(args("description") > 15, "{name}");
+        assert!(words("summary") > 3, "{name}");
+        assert!(words("description") > 15, "{name}");
     }
 }
 

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 const PETS: i64 = 25;
 
-/// The number of changes: a thousand, or fewer where servers poll less often, and over HTTP/2, which has the same pages to send;
-/// except in long runs.
+/// The number of changes: a thousand in long runs. In others, fewer where servers poll less often, and over HTTP/2, which serves the
+/// same pages.
 fn changes(store: &Store) -> u32 {
     let has_time = std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|long| long == "1");
     let is_quick = store.poll_interval() <= Duration::from_millis(100)

@@ -117,10 +117,10 @@ fn the_example_of_every_operation_does_in_every_language_what_it_says() {
     assert_eq!(pets.ids(), [1], "{pets}");
 }
 
-/// A server whose clock follows the real one, two seconds before the end of a minute: a client that runs out of requests waits two
+/// A server whose clock follows the real one, six seconds before the end of a minute: a client that runs out of requests waits a few
 /// seconds, not a minute.
 fn before_a_minute_ends<T>(app: &App, run: impl FnOnce() -> T) -> T {
-    // Six seconds are left: a busy machine takes some to start an interpreter.
+    // A busy machine takes some of the six seconds to start an interpreter.
     app.clock.advance(Duration::from_secs(44));
     let clock = app.clock.clone();
     let (stop, stopped) = mpsc::channel::<()>();

@@ -106,7 +106,7 @@ fn a_server_waits_ten_seconds_for_its_clients_and_then_stops() {
     assert_eq!(process.ends_within(DRAIN + LAST_FLUSH), Some(0));
     assert!(
         began.elapsed() > DRAIN.mul_f32(0.9),
-        "the half request was given no time"
+        "the incomplete request got no time to finish"
     );
     let log = process.log();
     let line = log.lines().find(|line| line.contains("id=slow"));

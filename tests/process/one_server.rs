@@ -113,7 +113,7 @@ fn a_file_with_a_second_name_is_not_served_but_what_a_crash_left_behind_is_clean
     let file = folder.path().join(FILE);
     let unfinished = folder.path().join(format!("{FILE}.new-0123456789abcdef"));
     fs::hard_link(&file, &unfinished).expect("a name");
-    // And one of a restore that was killed while it asked.
+    // And the copy that a restore left behind when it was killed while it asked for confirmation.
     let copy = folder.path().join(format!("{FILE}.new-fedcba9876543210"));
     fs::write(&copy, "a backup").expect("a file");
     let mut server = Process::serve(PROGRAM, folder.path(), &[]);
@@ -287,7 +287,7 @@ fn a_server_whose_file_is_moved_or_removed_acknowledges_nothing_more_and_exits_1
                     .request("POST", "/v1/pets")
                     .json(&json!({"name": "Rex", "categoryId": 1}))
                     .try_send_on(&mut connection);
-                // It may have ended by then. Without its locks, but with its data in place, a creation is on disk.
+                // The server may have exited by then. If only a lock file is gone, the data is in place, and a creation may succeed.
                 let is_lock = ["-shm", ".lock"].contains(&suffix);
                 assert!(
                     made.map_or(true, |made| made.status == 503 || is_lock),

@@ -1,4 +1,4 @@
-//! Clients that do not speak TLS, or not to the end: bounded, and no harm to others.
+//! Clients that do not speak TLS, or do not complete the handshake: what they cost is bounded, and other clients are not affected.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

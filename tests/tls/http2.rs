@@ -1,4 +1,4 @@
-//! HTTP/2: what a request is, early responses, and the end of a server. The contract is tested over HTTP/2 too (`./test tls`).
+//! HTTP/2: what a request is, early responses, and the shutdown of a server. The contract is tested over HTTP/2 too (`./test tls`).
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -318,7 +318,7 @@ fn settings_out_of_range_and_frames_of_the_connection_on_a_stream_end_the_connec
     );
 }
 
-/// The RFC has a code of its own for these. h2 detects them, and calls them by the general one.
+/// The RFC has a specific code for these. h2 detects them, but reports them as `PROTOCOL_ERROR`.
 #[test]
 fn errors_with_a_code_of_their_own_end_the_connection_as_protocol_errors() {
     let protocol = Connection(PROTOCOL_ERROR);

@@ -53,7 +53,7 @@ const number = (value, digits = 0) =>
 
 const time = (text) => (text ? new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "–");
 
-/** A time that is the same everywhere, such as a ship date: in UTC, or only the day if it is no more exact. */
+/** A time that is shown the same in every time zone, such as a ship date: in UTC, and without the time of day if that is midnight. */
 function dateUtc(text) {
   if (!text) return "–";
   const isDay = /T00:00:00(\.0+)?Z$/.test(text);

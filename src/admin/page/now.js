@@ -187,7 +187,7 @@ function openStream(key = null) {
   source.onerror = loseStream;
 }
 
-/** Shows that the state is unknown, and reconnects in a moment: the browser would open only the stream again, even if the server is new. */
+/** Shows that the state is unknown, and reconnects in a moment: the browser would reopen only the stream, even if the server has been upgraded. */
 function loseStream() {
   closeStream();
   now.lost = true;

@@ -175,7 +175,7 @@ for (const element of all("main .text > :not(dl), main .text > dl > div")) {
   entries.at(-1).text += ` ${element.textContent.toLowerCase()}`;
 }
 
-/** How well an entry matches all words, from 0, not at all. */
+/** How well an entry matches all words. 0 means not at all. */
 function rank({ id, title, name, text }, words) {
   const ways = [
     (word) => text.includes(word),

@@ -10,7 +10,7 @@ const PRIORITY: u8 = 0x20;
 const PRIORITY_BYTES: usize = 5;
 const WEIGHT_BYTES: usize = 1;
 
-/// The bits of a stream ID. The first one has another meaning, or none.
+/// The mask of a stream ID in its field of 32 bits, whose first bit has another meaning, or none.
 const STREAM_ID: u32 = u32::MAX >> 1;
 
 pub(super) struct HeaderTable {

@@ -20,7 +20,7 @@ pub(super) async fn transact<T>(
     commit(pool, &AtomicBool::new(false), write).await
 }
 
-/// The same within this time. [`PgError::Unconfirmed`] if it ends, or the connection does, during the commit.
+/// The same with this timeout. [`PgError::Unconfirmed`] if it expires, or the connection is lost, during the commit.
 pub(super) async fn transact_within<T>(
     timeout: Duration,
     pool: &Pool,

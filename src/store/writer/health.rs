@@ -165,6 +165,10 @@ mod tests {
         health.failed(&"disk full", "disk full", false);
         assert_eq!(logged(false), ["ERROR error=disk full"]);
         health.succeeded(true);
-        assert_eq!(logged(false), ["INFO failed=1"], "of the consequence, none");
+        assert_eq!(
+            logged(false),
+            ["INFO failed=1"],
+            "a failure that was a consequence is not counted"
+        );
     }
 }

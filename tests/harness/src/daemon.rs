@@ -168,7 +168,7 @@ fn children(parent: Pid) -> Vec<Pid> {
 /// The state of a process and the ID of its parent; none if it has exited.
 fn stat(id: Pid) -> Option<(String, i32)> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", id.as_raw_nonzero())).ok()?;
-    // The name before them is in parentheses, and can contain anything.
-    let mut args = stat.rsplit_once(')')?.1.split_whitespace();
-    Some((args.next()?.to_owned(), args.next()?.parse().ok()?))
+    // The name before these fields is in parentheses, and can contain anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }

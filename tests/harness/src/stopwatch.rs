@@ -4,7 +4,7 @@
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The interval of a thread that does nothing else.
+/// How often a thread that does nothing else ticks.
 const TICK: Duration = Duration::from_millis(2);
 
 /// How late a tick may be without a pause.

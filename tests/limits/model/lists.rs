@@ -12,8 +12,8 @@ pub(super) struct Model {
     minute: Admissions,
     /// Admitted, with the moment that counts for the day.
     day: Admissions,
-    /// Rejected by a window since the server started, the last ban began, or the last unban: what the node that decides
-    /// alone has seen, and what Redis has.
+    /// Rejections by a window since the server started, the last ban began or the key was last unbanned, whichever was latest: first
+    /// those that the node decided alone, then those that Redis decided.
     rejected: [Vec<i64>; 2],
     /// Bans, from and until, since the last unban.
     pub(super) bans: Vec<(i64, i64)>,

@@ -115,7 +115,7 @@ impl Collector {
         self.spans.lock().expect("spans").clone()
     }
 
-    /// Waits for as many spans of a trace, and returns them in the order in which they started.
+    /// Waits for this many spans of a trace, and returns them in the order in which they started.
     #[track_caller]
     pub(crate) fn trace(&self, trace: &str, count: usize) -> Vec<Span> {
         let of_trace = || {

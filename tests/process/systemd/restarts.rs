@@ -54,7 +54,7 @@ fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
             service.terminate();
             assert_eq!(service.code(), Some(0));
         }
-        // Connections that wait in the queue are for one more server.
+        // One more server accepts the connections that still wait in the queue.
         drop(end);
         let _last = manager.start(vars);
         let failures = clients.into_iter().map(|client| client.join());
