@@ -132,7 +132,7 @@ impl Meter {
         state.unbanned_at = unbanned_at;
         let before = std::mem::replace(&mut state.stored_ban_at, start_of(stored));
         let is_new = stored.is_some() && before != state.stored_ban_at;
-        if is_new && (state.stored_ban_at > start_of(state.ban) || before == start_of(state.ban)) {
+        if is_new && (start_of(state.ban) < state.stored_ban_at || before == start_of(state.ban)) {
             state.ban = stored;
         }
     }

@@ -96,6 +96,8 @@ pub(crate) fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // Otherwise a command without a database would use that of the package, on a machine that has it.
+    command.env("ANIMAL_STORE_CONFIG", "/dev/null");
     command
 }
 
@@ -302,5 +304,15 @@ mod tests {
             command("sh", Path::new("/"), &script),
             Duration::from_millis(300),
         );
+    }
+
+    #[test]
+    fn a_command_reads_no_configuration_file_of_the_machine() {
+        let command = command("animal-store", Path::new("."), &["keys", "list"]);
+        let config = command
+            .get_envs()
+            .find(|(name, _)| *name == "ANIMAL_STORE_CONFIG");
+        let value = config.and_then(|(_, value)| value);
+        assert_eq!(value, Some("/dev/null".as_ref()));
     }
 }
