@@ -1,7 +1,9 @@
 //! Whether traces are exported, and how, as the standard environment variables say. The endpoint, the sampler and the settings of
 //! batches (except the size of the queue) are only checked here: the exporter and the SDK read them again, and the SDK would use
-//! a default instead of an invalid value, without an error. The SDK also reads those of the resource and of the headers.
+//! a default instead of an invalid value, without an error. The SDK also reads those of the resource. It reads those of the headers as
+//! well, but an empty one counts as set there.
 
+use std::collections::HashMap;
 use std::env;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use http::Uri;
+use http::{HeaderName, HeaderValue, Uri};
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
@@ -17,6 +19,7 @@ use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracer
 
 use super::collector::Collector;
 use super::delivery::{Delivery, Exporter, Queue};
+use crate::percent;
 use crate::tls::{ClientFiles, ClientTls, Roots, Verification};
 use crate::trace;
 
@@ -36,6 +39,7 @@ pub(crate) struct Traces(Option<Settings>);
 struct Settings {
     /// The files for TLS, if the URL begins with `https`.
     tls: Option<ClientFiles>,
+    headers: HashMap<String, String>,
     timeout: Duration,
     /// The number of spans that may wait.
     queue: usize,
@@ -76,6 +80,7 @@ impl Traces {
         milliseconds(&["OTEL_BSP_SCHEDULE_DELAY"])?;
         Ok(Self(Some(Settings {
             tls: is_https.then(files).transpose()?,
+            headers: headers()?,
             // The defaults of the specification.
             timeout: Duration::from_millis(timeout.unwrap_or(10_000).into()),
             queue: queue.map_or(2048, |queue| queue as usize),
@@ -99,6 +104,7 @@ impl Settings {
         let otlp = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_http_client(collector)
+            .with_headers(self.headers)
             .with_timeout(self.timeout)
             .build()?;
         let exporter = Exporter {
@@ -167,6 +173,23 @@ fn files() -> Result<ClientFiles, String> {
     };
     let roots = first(&otlp!("CERTIFICATE")).map(path).map(Roots::File);
     Ok(ClientFiles { roots, pair })
+}
+
+/// The headers for the collector, such as a token.
+fn headers() -> Result<HashMap<String, String>, String> {
+    let Some((variable, text)) = first(&otlp!("HEADERS")) else {
+        return Ok(HashMap::new());
+    };
+    let header = |item: &str| {
+        let (name, value) = item.split_once('=')?;
+        let value = percent::decode(value.trim())?.into_owned();
+        let is_valid =
+            HeaderName::try_from(name.trim()).is_ok() && HeaderValue::try_from(&value).is_ok();
+        is_valid.then(|| (name.trim().to_owned(), value))
+    };
+    let items = text.split(',').filter(|item| !item.trim().is_empty());
+    let headers: Option<_> = items.map(header).collect();
+    headers.ok_or_else(|| invalid(variable, "a list such as authorization=Bearer%20TOKEN"))
 }
 
 /// The value of a variable that takes one of these.

@@ -31,6 +31,8 @@ pub(crate) struct Span {
     pub(crate) is_error: bool,
     pub(crate) time: (u64, u64),
     pub(crate) attributes: BTreeMap<String, String>,
+    /// The lines of the request that it came with, in lower case.
+    pub(crate) request: Vec<String>,
 }
 
 impl Span {
@@ -171,13 +173,13 @@ fn receive(connection: impl Read + Write, response: &[u8]) -> io::Result<Vec<Spa
             .into_iter()
             .flat_map(|scope| scope.spans);
         spans
-            .map(move |raw| span(service.clone(), raw))
+            .map(|raw| span(service.clone(), lines.clone(), raw))
             .collect::<Vec<_>>()
     });
     Ok(spans.collect())
 }
 
-fn span(service: String, raw: RawSpan) -> Span {
+fn span(service: String, request: Vec<String>, raw: RawSpan) -> Span {
     Span {
         service,
         name: raw.name,
@@ -189,6 +191,7 @@ fn span(service: String, raw: RawSpan) -> Span {
         is_error: raw.status.is_some_and(|status| status.code == 2),
         time: (raw.start_time_unix_nano, raw.end_time_unix_nano),
         attributes: attributes(Some(raw.attributes)),
+        request,
     }
 }
 

@@ -56,6 +56,26 @@ fn the_standard_variables_choose_the_sampler_and_the_name() {
 }
 
 #[test]
+fn the_collector_gets_the_headers_of_the_variable_that_is_not_empty() {
+    let vars = [
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization=Bearer%20token, x-a=b",
+        ),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", ""),
+    ];
+    let traced = deploy(&[], &vars);
+    eventually(Duration::from_secs(10), "a span", || {
+        !traced.collector.all().is_empty()
+    });
+    for span in traced.collector.all() {
+        for line in ["authorization: bearer token", "x-a: b"] {
+            assert!(span.request.iter().any(|sent| sent == line), "{span:#?}");
+        }
+    }
+}
+
+#[test]
 fn the_last_spans_are_exported_at_shutdown() {
     let vars = [("OTEL_BSP_SCHEDULE_DELAY", "60000")];
     let mut traced = deploy(&[], &vars);
@@ -182,6 +202,8 @@ fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
         ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "gzip"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization: Bearer TOKEN"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,no header=c"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "1000000000000"),
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "0"),
