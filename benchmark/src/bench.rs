@@ -1,20 +1,21 @@
 //! One run of the benchmark: its options, the programs, and a directory for data.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
 use tempfile::TempDir;
 
 use crate::options::Scale;
-use crate::progress::Progress;
 
 /// The environment of all scenarios.
 #[derive(Debug)]
 pub(crate) struct Bench {
     /// The durations and sizes of this run.
     pub(crate) scale: Scale,
-    /// The progress bar.
-    pub(crate) progress: Progress,
+    /// A progress bar on standard error, if that is a terminal. Each scenario adds its steps.
+    pub(crate) progress: ProgressBar,
     programs: PathBuf,
     root: TempDir,
 }
@@ -29,9 +30,12 @@ impl Bench {
         let root = tempfile::Builder::new()
             .prefix("bench-")
             .tempdir_in(programs)?;
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")?;
+        let progress = ProgressBar::new(0).with_style(style);
+        progress.enable_steady_tick(Duration::from_millis(500));
         Ok(Self {
             scale,
-            progress: Progress::new(),
+            progress,
             programs: programs.to_owned(),
             root,
         })

@@ -71,24 +71,24 @@ pub(crate) fn compete(
         .iter()
         .map(|contender| Measurement::new(contender.name.clone()))
         .collect();
-    let rounds = scale.starts * (scale.rounds + 1);
-    bench.progress.expect(contenders.len() * rounds);
+    let steps = contenders.len() * scale.starts * (scale.rounds + 1);
+    bench.progress.inc_length(steps as u64);
     for _ in 0..scale.starts {
         let servers = start().with_context(|| scenario.to_owned())?;
         for round in 0..=scale.rounds {
             for (contender, measurement) in contenders.iter_mut().zip(&mut measurements) {
-                bench.progress.show(scenario, &contender.name);
+                let step = format!("{scenario}: {}", contender.name);
+                bench.progress.set_message(step.clone());
                 let length = if round == 0 {
                     scale.warm_up
                 } else {
                     scale.round
                 };
-                let measured = (contender.measure)(&servers, length)
-                    .with_context(|| format!("{scenario}: {}", contender.name))?;
+                let measured = (contender.measure)(&servers, length).context(step)?;
                 if round > 0 {
                     measurement.rounds.push(measured);
                 }
-                bench.progress.step();
+                bench.progress.inc(1);
             }
         }
     }

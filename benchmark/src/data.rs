@@ -52,7 +52,8 @@ impl Data {
         };
         data.migrate()?;
         data.key = data.add_key(UNLIMITED, UNLIMITED)?;
-        bench.progress.show("data", &format!("{animals} animals"));
+        let step = format!("data: {animals} animals");
+        bench.progress.set_message(step);
         data.add_animals()?;
         Ok(data)
     }

@@ -16,7 +16,7 @@ const LOCK: &str = include_str!("../../Cargo.lock");
 const CPU_SAMPLE_TIME: Duration = Duration::from_secs(1);
 
 /// The machine and the versions.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cores: usize,

@@ -14,7 +14,6 @@ mod machine;
 mod measurement;
 mod options;
 mod process;
-mod progress;
 mod report;
 mod results;
 mod scenarios;
@@ -63,7 +62,7 @@ fn run(options: &Options) -> Result<()> {
     let begin = Ticks::now();
     let results = scenarios::run(&bench, options, machine);
     let end = Ticks::now();
-    bench.progress.finish();
+    bench.progress.finish_and_clear();
     // Ctrl-C also stops the servers. Report the interruption, not the errors that follow from it.
     let mut results = results.map_err(|error| stop::check().err().unwrap_or(error))?;
     if let Some((begin, end)) = begin.zip(end) {

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::measurement::Measurement;
 
 /// All results.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Results {
     pub(crate) machine: Machine,

@@ -34,20 +34,7 @@ pub(crate) fn run(bench: &Bench, options: &Options, machine: Machine) -> Result<
     let wants = |scenario| options.wants(scenario);
     let mut results = Results {
         machine,
-        list: None,
-        get: None,
-        https: None,
-        http2: None,
-        rejections: None,
-        post: None,
-        sizes: Vec::new(),
-        keys: Vec::new(),
-        start: None,
-        imports: Vec::new(),
-        nodes: None,
-        tail: Vec::new(),
-        alternatives: Vec::new(),
-        builds: Vec::new(),
+        ..Results::default()
     };
     if let Some(other) = &options.against {
         results.builds = builds::run(bench, other)?;

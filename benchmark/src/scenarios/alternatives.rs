@@ -135,7 +135,8 @@ impl<'a> Setup<'a> {
 
     /// Starts an alternative and tries both requests: if it does not work, it is left out, and the run continues.
     fn check(&self, kind: &Kind) -> Result<()> {
-        self.bench.progress.show("alternatives", kind.name);
+        let step = format!("alternatives: {}", kind.name);
+        self.bench.progress.set_message(step);
         let server = (kind.start)(self)?;
         for path in [kind.list, kind.get] {
             let mut requests = Requests::get(path, &self.data.key);

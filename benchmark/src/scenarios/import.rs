@@ -162,13 +162,13 @@ fn measure(
     files: &Files,
     mut round: impl FnMut() -> Result<[f64; 3]>,
 ) -> Result<Import> {
-    bench.progress.expect(ROUNDS);
+    bench.progress.inc_length(ROUNDS as u64);
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         stop::check()?;
-        bench.progress.show("import", engine);
+        bench.progress.set_message(format!("import: {engine}"));
         rounds.push(round()?);
-        bench.progress.step();
+        bench.progress.inc(1);
     }
     let of = |which: usize| median(rounds.iter().map(|round| round[which]));
     Ok(Import {

@@ -18,14 +18,14 @@ use crate::stop;
 const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
-    bench.progress.show("start", "keys");
+    bench.progress.set_message("start: keys");
     let secrets = data.add_keys(bench.scale.keys - 1)?;
-    bench.progress.expect(bench.scale.starts);
+    bench.progress.inc_length(bench.scale.starts as u64);
 
     let mut times = Vec::new();
     for _ in 0..bench.scale.starts {
         stop::check()?;
-        bench.progress.show("start", "to ready");
+        bench.progress.set_message("start: to ready");
         let began = Instant::now();
         let server = data.serve(Affinity::Anywhere, &[])?;
         while exchange::status_of(server.address, "/readyz")? != 200 {
@@ -36,10 +36,10 @@ pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
             std::thread::sleep(Duration::from_millis(1));
         }
         times.push(began.elapsed().as_secs_f64() * 1e3);
-        bench.progress.step();
+        bench.progress.inc(1);
     }
 
-    bench.progress.show("start", "memory");
+    bench.progress.set_message("start: memory");
     let server = data.serve(Affinity::Server, &[])?;
     std::thread::sleep(IDLE);
     let memory_at_rest = server.memory("VmRSS")?;

@@ -39,7 +39,7 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
 
 /// The peak rate in requests per second, the median of several rounds.
 fn peak(bench: &Bench, server: &Process, requests: &Requests) -> Result<f64> {
-    bench.progress.show("tail", "peak rate");
+    bench.progress.set_message("tail: peak rate");
     let round = || load::round(server, &mut requests.clone(), bench.scale.round);
     let rounds = (0..bench.scale.starts).map(|_| round());
     let rounds = rounds.collect::<Result<Vec<_>>>()?;
@@ -56,16 +56,18 @@ fn row(
     requests: &Requests,
 ) -> Result<Vec<Tail>> {
     let rate = peak(bench, &start()?[0], requests)? / 2.0;
-    bench.progress.expect(names.len() * bench.scale.starts);
+    let steps = names.len() * bench.scale.starts;
+    bench.progress.inc_length(steps as u64);
     let mut measured = vec![Vec::new(); names.len()];
     for _ in 0..bench.scale.starts {
         let servers = start()?;
         for ((name, server), percentiles) in names.iter().zip(&servers).zip(&mut measured) {
-            bench.progress.show("tail", &format!("{row}, {name}"));
+            let step = format!("tail: {row}, {name}");
+            bench.progress.set_message(step.clone());
             let times = load::scheduled(server, &mut requests.clone(), rate, bench.scale.tail)
-                .with_context(|| format!("tail: {row}, {name}"))?;
+                .context(step)?;
             percentiles.push(PERCENTILES.map(|part| percentile(&times, part)));
-            bench.progress.step();
+            bench.progress.inc(1);
         }
     }
     let tail = |(name, percentiles): (&&str, Vec<[f64; 3]>)| {
