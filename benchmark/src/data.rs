@@ -50,7 +50,8 @@ impl Data {
             animals,
             key: String::new(),
         };
-        data.migrate()?;
+        let failure = "cannot create the database";
+        command(&data.program, &data.url(), &["migrate"], failure)?;
         data.key = data.add_key(UNLIMITED, UNLIMITED)?;
         let step = format!("data: {animals} animals");
         bench.progress.set_message(step);
@@ -58,35 +59,14 @@ impl Data {
         Ok(data)
     }
 
-    /// Creates the database with the command line.
-    fn migrate(&self) -> Result<()> {
-        let output = Command::new(&self.program)
-            .arg("migrate")
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "cannot create the database: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
+    /// Creates a key with these limits.
+    pub(crate) fn add_key(&self, per_minute: &str, per_day: &str) -> Result<String> {
+        add_key(&self.program, &self.url(), per_minute, per_day)
     }
 
-    /// Creates a key with these limits with the command line.
-    pub(crate) fn add_key(&self, per_minute: &str, per_day: &str) -> Result<String> {
-        let output = Command::new(&self.program)
-            .args(["keys", "create", "--name", "bench", "--plan", "enterprise"])
-            .args(["--per-minute", per_minute, "--per-day", per_day])
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "cannot create a key: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    /// The value of `--database`.
+    fn url(&self) -> String {
+        format!("sqlite:{}", self.file().display())
     }
 
     /// The path of the database.
@@ -159,6 +139,37 @@ impl Data {
             .current_dir(self.folder.path());
         Process::announced(command, api_address)
     }
+}
+
+/// Runs the program on a database, and returns what it prints. `failure` precedes its error message.
+pub(crate) fn command(
+    program: &Path,
+    database: &str,
+    words: &[&str],
+    failure: &str,
+) -> Result<String> {
+    let output = Command::new(program)
+        .args(words)
+        .args(["--database", database])
+        .stdin(Stdio::null())
+        .output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{failure}: {error}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Creates a key with these limits in a database.
+pub(crate) fn add_key(
+    program: &Path,
+    database: &str,
+    per_minute: &str,
+    per_day: &str,
+) -> Result<String> {
+    let create = ["keys", "create", "--name", "bench", "--plan", "enterprise"];
+    let limits = ["--per-minute", per_minute, "--per-day", per_day];
+    let words = [&create[..], &limits].concat();
+    let key = command(program, database, &words, "cannot create a key")?;
+    Ok(key.trim().to_owned())
 }
 
 /// The address of the API in the startup output.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -12,6 +12,7 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use crate::bench::Bench;
+use crate::data;
 use crate::measurement::median;
 use crate::results::Import;
 use crate::stop;
@@ -85,14 +86,7 @@ impl Files {
 
     /// Runs the program on a database, and returns what it prints.
     fn command(&self, database: &str, words: &[&str]) -> Result<String> {
-        let output = Command::new(&self.program)
-            .args(words)
-            .args(["--database", database])
-            .stdin(Stdio::null())
-            .output()?;
-        let error = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{words:?}: {error}");
-        Ok(String::from_utf8(output.stdout)?)
+        data::command(&self.program, database, words, &format!("{words:?}"))
     }
 
     /// Imports the file into a new database. Returns the seconds in total, and those from the end of staging until the animals are visible.

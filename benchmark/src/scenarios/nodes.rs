@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use harness::{Postgres, Redis};
 
 use super::{FEW, LIST};
 use crate::bench::Bench;
 use crate::contender::{Contender, compete};
 use crate::cores::Affinity;
-use crate::data::{Data, UNLIMITED, api_address};
+use crate::data::{Data, UNLIMITED, add_key, api_address, command};
 use crate::load::Requests;
 use crate::process::Process;
 use crate::results::Nodes;
@@ -27,7 +27,9 @@ pub(super) fn run(bench: &Bench) -> Result<Option<Nodes>> {
     let (postgres, redis) = (Postgres::start(), Redis::start());
     let (database, redis_url) = (postgres.url(), redis.url());
     let program = bench.program("animal-store");
-    let key = add_key(&program, &database)?;
+    let failure = "cannot create the tables";
+    command(&program, &database, &["migrate"], failure)?;
+    let key = add_key(&program, &database, UNLIMITED, UNLIMITED)?;
     postgres.psql(
         "postgres",
         &format!(
@@ -95,26 +97,6 @@ fn cpu_micros(redis: &Redis) -> f64 {
         counts.then(|| value.trim().parse::<f64>().ok())?
     };
     stats.lines().filter_map(seconds).sum::<f64>() * 1e6
-}
-
-/// Creates the tables, and a key without limits.
-fn add_key(program: &Path, database: &str) -> Result<String> {
-    let migrated = Command::new(program)
-        .args(["migrate", "--database", database])
-        .output()?;
-    let errors = String::from_utf8_lossy(&migrated.stderr).into_owned();
-    ensure!(
-        migrated.status.success(),
-        "cannot create the tables: {errors}"
-    );
-    let output = Command::new(program)
-        .args(["keys", "create", "--name", "bench", "--plan", "enterprise"])
-        .args(["--per-minute", UNLIMITED, "--per-day", UNLIMITED])
-        .args(["--database", database])
-        .output()?;
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "cannot create a key: {errors}");
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 fn is_installed() -> bool {
