@@ -12,46 +12,34 @@ const REQUESTS: &str = "requests/s";
 const CPU: &str = "CPU per request";
 const MIDDLE_HALF: &str = "middle half of the rounds";
 
+/// The head of a table with rows of `server_row`.
+const SERVERS: [&str; 6] = [
+    "scenario",
+    "server",
+    REQUESTS,
+    CPU,
+    "animal-store / server",
+    MIDDLE_HALF,
+];
+
 /// Every table that this run has data for.
 pub(super) fn all(results: &Results) -> Vec<Table> {
-    let baselines = [("list", &results.list), ("get", &results.get)]
-        .into_iter()
-        .filter_map(|(name, row)| row.as_ref().map(|row| (name, row)))
-        .collect::<Vec<_>>();
-    let mut tables = Vec::new();
-    if !baselines.is_empty() {
-        tables.push(compared(&baselines));
-    }
-    let over_tls = [("https", &results.https), ("http2", &results.http2)]
-        .into_iter()
-        .filter_map(|(name, row)| row.as_ref().map(|row| (name, row)))
-        .collect::<Vec<_>>();
-    if !over_tls.is_empty() {
-        tables.push(encrypted(&over_tls));
-    }
-    tables.extend(results.rejections.as_ref().map(rejections));
-    tables.extend(results.post.as_ref().map(post));
-    if !results.sizes.is_empty() {
-        tables.push(sizes(&results.sizes));
-    }
-    if !results.keys.is_empty() {
-        tables.push(keys(&results.keys));
-    }
-    tables.extend(results.nodes.as_ref().map(nodes));
-    tables.extend(results.start.as_ref().map(start));
-    if !results.imports.is_empty() {
-        tables.push(imports(&results.imports));
-    }
-    if !results.tail.is_empty() {
-        tables.push(tail(&results.tail));
-    }
-    if !results.alternatives.is_empty() {
-        tables.push(alternatives(&results.alternatives));
-    }
-    if !results.builds.is_empty() {
-        tables.push(builds(&results.builds));
-    }
-    tables
+    let tables = [
+        Some(compared(results)),
+        Some(encrypted(results)),
+        results.rejections.as_ref().map(rejections),
+        results.post.as_ref().map(post),
+        Some(sizes(&results.sizes)),
+        Some(keys(&results.keys)),
+        results.nodes.as_ref().map(nodes),
+        results.start.as_ref().map(start),
+        Some(imports(&results.imports)),
+        Some(tail(&results.tail)),
+        Some(alternatives(&results.alternatives)),
+        Some(builds(&results.builds)),
+    ];
+    let tables = tables.into_iter().flatten();
+    tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// The cells that all measurements have in common.
@@ -66,67 +54,50 @@ fn ratio(measurement: &Measurement, other: &Measurement) -> [String; 2] {
     [ratio, format!("{low} to {high}")]
 }
 
-fn compared(rows: &[(&str, &Compared)]) -> Table {
-    let mut table = Table {
+/// A server of a scenario, compared with ours.
+fn server_row(scenario: &str, server: &Measurement, ours: &Measurement) -> Vec<String> {
+    let names = [scenario.to_owned(), server.name.clone()];
+    [names, cells(server), ratio(ours, server)].concat()
+}
+
+fn compared(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for (name, row) in [("list", &results.list), ("get", &results.get)] {
+        if let Some(Compared { ours, hyper, nginx }) = row {
+            let servers = [ours, hyper].into_iter().chain(nginx);
+            rows.extend(servers.map(|server| server_row(name, server, ours)));
+            if nginx.is_none() {
+                let cells = [name, "nginx", "not installed", "–", "–", "–"];
+                rows.push(cells.map(str::to_owned).to_vec());
+            }
+        }
+    }
+    Table {
         title: "Compared with the baselines",
         note: "`list` is `GET /v1/pets` with 20 animals, `get` is `GET /v1/pets/1`: authenticated, rate limited, logged, and \
                served from the cache. Bare hyper and nginx send the same headers and body without any logic."
             .into(),
-        head: vec![
-            "scenario",
-            "server",
-            REQUESTS,
-            CPU,
-            "animal-store / server",
-            MIDDLE_HALF,
-        ],
-        rows: Vec::new(),
-    };
-    for (name, row) in rows {
-        for measurement in [Some(&row.ours), Some(&row.hyper), row.nginx.as_ref()] {
-            let Some(measurement) = measurement else {
-                continue;
-            };
-            let names = [(*name).to_owned(), measurement.name.clone()];
-            let ratio = ratio(&row.ours, measurement);
-            let row = [names, cells(measurement), ratio];
-            table.rows.push(row.concat());
-        }
-        if row.nginx.is_none() {
-            let cells = [*name, "nginx", "not installed", "–", "–", "–"];
-            table.rows.push(cells.map(str::to_owned).to_vec());
-        }
+        head: SERVERS.to_vec(),
+        rows,
     }
-    table
 }
 
-fn encrypted(rows: &[(&str, &Encrypted)]) -> Table {
-    let line = |name: &str, row: &Encrypted, measurement: &Measurement| {
-        let names = [name.to_owned(), measurement.name.clone()];
-        let ratio = ratio(&row.ours, measurement);
-        [names, cells(measurement), ratio].concat()
-    };
+fn encrypted(results: &Results) -> Table {
+    let mut rows = Vec::new();
+    for (name, row) in [("https", &results.https), ("http2", &results.http2)] {
+        if let Some(Encrypted { ours, nginx }) = row {
+            let servers = std::iter::once(ours).chain(nginx);
+            rows.extend(servers.map(|server| server_row(name, server, ours)));
+        }
+    }
     Table {
         title: "Over TLS",
         note: "`list` over TLS 1.3, with HTTP/1.1 on 64 connections (`https`), and with 100 streams on one HTTP/2 connection \
                (`http2`). nginx has the same certificate, and sends the same headers and body without any logic. The load \
                generator decrypts too, so the rates are not comparable with those of other tables."
             .into(),
-        head: vec![
-            "scenario",
-            "server",
-            REQUESTS,
-            CPU,
-            "animal-store / server",
-            MIDDLE_HALF,
-        ],
-        rows: rows
-            .iter()
-            .flat_map(|(name, row)| {
-                let measurements = [Some(&row.ours), row.nginx.as_ref()].into_iter().flatten();
-                measurements.map(|measurement| line(name, row, measurement))
-            })
-            .collect(),
+        head: SERVERS.to_vec(),
+        rows,
     }
 }
 
