@@ -23,6 +23,15 @@ impl Goal {
             met: ratio <= most,
         }
     }
+
+    fn at_least(what: impl Into<String>, ratio: f64, least: f64, of: &str) -> Self {
+        Self {
+            what: what.into(),
+            wanted: format!("≥ {least} × {of}"),
+            measured: times(ratio),
+            met: ratio >= least,
+        }
+    }
 }
 
 /// The goals that this run has data for.
@@ -61,12 +70,8 @@ pub(super) fn table(results: &Results) -> Option<Table> {
     goals.extend(tail(results));
     if let Some(row) = &results.post {
         let ratio = row.free.rate_over(&row.commits);
-        goals.push(Goal {
-            what: "post: rate on all cores".into(),
-            wanted: "≥ 4 × one commit per row".into(),
-            measured: times(ratio),
-            met: ratio >= 4.0,
-        });
+        let what = "post: rate on all cores";
+        goals.push(Goal::at_least(what, ratio, 4.0, "one commit per row"));
         let ratio = row.pinned.cpu_over(&row.get);
         goals.push(Goal::at_most(
             "post: CPU time",
@@ -99,32 +104,20 @@ pub(super) fn table(results: &Results) -> Option<Table> {
             "SQLite" => "bare SQLite",
             _ => "bare COPY",
         };
-        goals.push(Goal {
-            what: format!(
-                "import of {} animals, {}",
-                count(row.animals as u64),
-                row.engine
-            ),
-            wanted: format!("≥ 0.5 × {bare}"),
-            measured: times(row.ratio()),
-            met: row.ratio() >= 0.5,
-        });
+        let animals = count(row.animals as u64);
+        let what = format!("import of {animals} animals, {}", row.engine);
+        goals.push(Goal::at_least(what, row.ratio(), 0.5, bare));
+    }
+    if let Some(row) = &results.nodes {
+        let ratio = 1.0 / row.three.cpu_over(&row.embedded);
+        let what = "three nodes: requests per core";
+        goals.push(Goal::at_least(what, ratio, 0.5, "one embedded node"));
     }
     let rows = goals.into_iter().map(|goal| {
         let result = if goal.met { "met" } else { "not met" };
         vec![goal.what, goal.wanted, goal.measured, result.into()]
     });
-    let mut rows: Vec<_> = rows.collect();
-    if let Some(row) = &results.nodes {
-        let ratio = 1.0 / row.three.cpu_over(&row.embedded);
-        let result = if ratio >= 0.5 { "met" } else { "not met" };
-        rows.push(vec![
-            "three nodes: requests per core".into(),
-            "≥ 0.5 × one embedded node".into(),
-            times(ratio),
-            result.into(),
-        ]);
-    }
+    let rows: Vec<_> = rows.collect();
     (!rows.is_empty()).then_some(Table {
         title: "Goals",
         note: "Ratios are of CPU time per request unless stated otherwise.".into(),

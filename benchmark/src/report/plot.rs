@@ -31,10 +31,7 @@ pub(super) struct Group {
 }
 
 /// One line: its name, and its value at each position.
-pub(super) struct Line {
-    pub(super) name: &'static str,
-    pub(super) heights: Vec<f64>,
-}
+pub(super) type Line = (&'static str, Vec<f64>);
 
 /// Horizontal bars in microseconds.
 pub(super) fn bars(title: &str, groups: &[Group]) -> String {
@@ -77,7 +74,7 @@ pub(super) fn lines(title: &str, places: &[String], lines: &[Line]) -> String {
     const HEIGHT: f64 = 260.0;
     const LEFT: f64 = 70.0;
     const RIGHT: f64 = 190.0;
-    let all = lines.iter().flat_map(|line| &line.heights);
+    let all = lines.iter().flat_map(|(_, heights)| heights);
     let most = ceiling(all.copied().fold(f64::MIN_POSITIVE, f64::max));
     let apart = (WIDTH - LEFT - RIGHT) / (places.len().max(2) - 1) as f64;
     let x = |place: usize| LEFT + apart * place as f64;
@@ -104,11 +101,11 @@ pub(super) fn lines(title: &str, places: &[String], lines: &[Line]) -> String {
             name,
         );
     }
-    let ends = lines.iter().map(|line| line.heights.last().copied());
+    let ends = lines.iter().map(|(_, heights)| heights.last().copied());
     let labels = without_overlap(ends.map(|end| y(end.unwrap_or(0.0))).collect());
-    for (number, (line, label)) in lines.iter().zip(labels).enumerate() {
+    for (number, ((name, heights), label)) in lines.iter().zip(labels).enumerate() {
         let mut points = String::new();
-        for (place, value) in line.heights.iter().enumerate() {
+        for (place, value) in heights.iter().enumerate() {
             let (x, y) = (x(place), y(*value));
             let _ = write!(points, "{x:.1},{y:.1} ");
             let _ = writeln!(
@@ -121,8 +118,8 @@ pub(super) fn lines(title: &str, places: &[String], lines: &[Line]) -> String {
             body,
             r#"<polyline class="s{number} line" style="fill:none" points="{points}"/>"#
         );
-        if let Some(value) = line.heights.last() {
-            let name = format!("{} {}", line.name, micros(*value));
+        if let Some(value) = heights.last() {
+            let name = format!("{name} {}", micros(*value));
             let class = format!("s{number}");
             text(
                 &mut body,

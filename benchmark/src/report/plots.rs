@@ -1,7 +1,7 @@
 //! The plots of the report.
 
 use super::number::count;
-use super::plot::{self, Group, Line};
+use super::plot::{self, Group};
 use crate::results::Results;
 
 /// One plot.
@@ -54,18 +54,12 @@ fn animals(results: &Results) -> Option<Plot> {
         .map(|size| format!("{} animals", count(size.animals.into())))
         .collect();
     let lines = [
-        Line {
-            name: "page by cursor",
-            heights: sizes.iter().map(|size| size.page.cpu()).collect(),
-        },
-        Line {
-            name: "list",
-            heights: sizes.iter().map(|size| size.list.cpu()).collect(),
-        },
-        Line {
-            name: "get",
-            heights: sizes.iter().map(|size| size.get.cpu()).collect(),
-        },
+        (
+            "page by cursor",
+            sizes.iter().map(|size| size.page.cpu()).collect(),
+        ),
+        ("list", sizes.iter().map(|size| size.list.cpu()).collect()),
+        ("get", sizes.iter().map(|size| size.get.cpu()).collect()),
     ];
     let title = "CPU time per request, by number of animals";
     (!sizes.is_empty()).then(|| Plot {
@@ -86,14 +80,8 @@ fn keys(results: &Results) -> Option<Plot> {
         })
         .collect();
     let lines = [
-        Line {
-            name: "list",
-            heights: keys.iter().map(|row| row.list.cpu()).collect(),
-        },
-        Line {
-            name: "get",
-            heights: keys.iter().map(|row| row.get.cpu()).collect(),
-        },
+        ("list", keys.iter().map(|row| row.list.cpu()).collect()),
+        ("get", keys.iter().map(|row| row.get.cpu()).collect()),
     ];
     let title = "CPU time per request, by number of keys";
     (!keys.is_empty()).then(|| Plot {
