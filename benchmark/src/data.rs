@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use animal_store::key::Secret;
 use anyhow::{Context, Result, ensure};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::bench::Bench;
 use crate::cores::Affinity;
 use crate::exchange::Response;
-use crate::process::Process;
+use crate::process::{Process, isolated};
 use crate::stop;
 
 /// The file name of the database.
@@ -148,11 +148,9 @@ pub(crate) fn command(
     words: &[&str],
     failure: &str,
 ) -> Result<String> {
-    let output = Command::new(program)
-        .args(words)
-        .args(["--database", database])
-        .stdin(Stdio::null())
-        .output()?;
+    let mut command = Command::new(program);
+    command.args(words).args(["--database", database]);
+    let output = isolated(&mut command).output()?;
     let error = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{failure}: {error}");
     Ok(String::from_utf8(output.stdout)?)

@@ -31,7 +31,9 @@ impl Process {
         mut command: Command,
         address: impl Fn(&str) -> Option<SocketAddr>,
     ) -> Result<Self> {
-        let mut child = isolated(&mut command).stdout(Stdio::piped()).spawn()?;
+        // The cost of writing the log is measured, and the speed of a terminal is not.
+        let command = isolated(&mut command).stderr(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take().context("no output")?;
         let found = read_address(output, address);
         // From here on, dropping it stops the process, also if no address was printed.
@@ -45,7 +47,8 @@ impl Process {
 
     /// Starts a command that was given an address, and waits until it responds.
     pub(crate) fn listening_on(mut command: Command, address: SocketAddr) -> Result<Self> {
-        let child = isolated(&mut command).stdout(Stdio::null()).spawn()?;
+        let command = isolated(&mut command).stderr(Stdio::null());
+        let child = command.stdout(Stdio::null()).spawn()?;
         let mut process = Self { child, address };
         let began = Instant::now();
         while exchange::status_of(address, "/").is_err() {
@@ -106,15 +109,16 @@ impl Drop for Process {
     }
 }
 
-/// Discards the log, because the cost of writing it is measured and the speed of a terminal is not. Gives the server neither input nor
-/// settings of this process's environment.
-fn isolated(command: &mut Command) -> &mut Command {
+/// Gives a program neither input nor settings of this machine: it would use the database of the package, or that of a variable.
+pub(crate) fn isolated(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
             command.env_remove(name);
         }
     }
-    command.stdin(Stdio::null()).stderr(Stdio::null())
+    command
+        .env("ANIMAL_STORE_CONFIG", "/dev/null")
+        .stdin(Stdio::null())
 }
 
 fn read_address(
@@ -157,4 +161,18 @@ fn cpu_of(id: u32) -> Result<Duration> {
         text.split_whitespace().next()?.parse::<u64>().ok()
     });
     Ok(Duration::from_nanos(nanoseconds.sum()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_reads_no_configuration_file_of_the_machine() {
+        let mut command = Command::new("animal-store");
+        let mut variables = isolated(&mut command).get_envs();
+        let config = variables.find(|(name, _)| *name == "ANIMAL_STORE_CONFIG");
+        let value = config.and_then(|(_, value)| value);
+        assert_eq!(value, Some("/dev/null".as_ref()));
+    }
 }
