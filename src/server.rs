@@ -17,8 +17,8 @@ mod traces;
 mod watchdog;
 mod write_behind;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
@@ -31,7 +31,7 @@ use crate::http::{self, ConnectionLimits, Connections, Maximum, Timeouts, Tls};
 use crate::limit::{Limiter, RedisClient, RedisLimiter, RedisUrl};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
-use crate::systemd::{Notifier, ServiceManager};
+use crate::systemd::ServiceManager;
 use background::certificate;
 use listeners::Listeners;
 use pipeline::Pipeline;
@@ -50,198 +50,176 @@ const MAX_ADMIN_STREAMS: Maximum = Maximum {
     per_address: 12 * MAX_ADMIN_CONNECTIONS,
 };
 
-/// A server that has opened its sockets and its store, and does not serve yet.
-pub struct Server {
-    store: Arc<Store>,
-    clock: Clock,
-    listeners: Listeners,
-    base_urls: BaseUrls,
-    tls: Option<Tls>,
-    redis: Option<RedisClient>,
-    notifier: Notifier,
-    watchdog: Option<Duration>,
-    sink: Sink,
-}
-
-impl Server {
-    /// Reads the TLS files, checks the folder of backups, binds the sockets, then opens the store: a first startup that fails creates no
-    /// files. If opening takes long, health checks get responses meanwhile, and the service manager waits.
-    pub async fn open(
-        config: &Config,
-        clock: Clock,
-        manager: ServiceManager,
-        sink: Sink,
-    ) -> anyhow::Result<Self> {
-        let tls = config.tls.as_ref().map(certificate::load).transpose()?;
-        let redis = config.redis.as_ref().map(RedisUrl::client).transpose();
-        let redis = redis.context("--redis")?;
-        if let Some(backups) = &config.backups {
-            background::backups::check(backups).await?;
-        }
-        let listeners = Listeners::open(config, manager.sockets)?;
-        let base_urls = base_urls(config, &listeners, tls.as_ref())?;
-        let log = RequestLog::new(&sink, config.log, config.log_level);
-        let startup = startup::begin(config, &listeners, tls.as_ref(), &base_urls, &clock, log)?;
-        let waiting = config.max_waiting_writes;
-        let mode = Mode::Serve {
-            migrate: config.migrate,
-        };
-        let opening = Store::open(&config.database, mode, waiting);
-        let store = startup::with_extended_start_timeout(&manager.notifier, opening).await?;
-        store
-            .correct(&clock)
-            .await
-            .context("cannot read the database's clock")?;
-        drop(startup);
-        Ok(Self {
-            store: Arc::new(store),
-            clock,
-            listeners,
-            base_urls,
-            tls,
-            redis,
-            notifier: manager.notifier,
-            watchdog: manager.watchdog,
-            sink,
-        })
-    }
-
-    /// Starts all threads.
-    pub async fn start(self, config: &Config) -> anyhow::Result<Running> {
-        let (address, admin_address) = self.listeners.addresses()?;
-        let local_url = self.base_urls.local.clone();
-        let (shutdown, receiver) = watch::channel(false);
-        let workers = self.listeners.api.len();
-        let shared = Shared::new(
-            config,
-            self.store,
-            self.clock,
-            self.tls,
-            self.base_urls,
-            workers,
-            receiver,
-        )?;
-        let shared = Arc::new(shared);
-        if let Some(tls) = &shared.tls {
-            certificate::publish_expiry(tls, &shared);
-        }
-        let loaded = background::load(&shared).await;
-        let loaded = loaded.context("cannot read the keys")?;
-
-        let deployment = shared.store.deployment().await;
-        let deployment = deployment.context("cannot read the ID of the deployment")?;
-        let max_connections = self.listeners.max_connections(config);
-        let exempt = config.trusted_proxies.clone();
-        let maximum = Maximum {
-            total: max_connections,
-            per_address: config.max_connections_per_address,
-        };
-        let connections = Connections::new(ConnectionLimits {
-            connections: maximum,
-            streams: maximum,
-            is_exempt: Box::new(move |address| exempt.trusts(address)),
-        });
-        let timeouts = Timeouts {
-            request: config.request_timeout,
-            idle: config.idle_timeout,
-        };
-        let (ended, end_reasons) = mpsc::unbounded_channel();
-        let mut threads = Vec::new();
-        let notifier = self.notifier;
-        let new_watchdog = |time| Watchdog::new(time, notifier.clone());
-        let mut watchdog = self.watchdog.map(new_watchdog);
-        for (number, socket) in self.listeners.api.into_iter().enumerate() {
-            let log = RequestLog::new(&self.sink, config.log, config.log_level);
-            let limiter = limiter(config, self.redis.as_ref(), &shared, &deployment.0);
-            let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
-            let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
-            let tls = shared.tls.clone();
-            let name = format!("http-{number}");
-            let echo = watchdog.as_mut().map(Watchdog::echo);
-            threads.push(threads::spawn(&name, ended.clone(), async move || {
-                if let Some(echo) = echo {
-                    drop(tokio::task::spawn_local(echo));
-                }
-                http::accept(socket, tls, pipeline, connections, timeouts, shutdown).await
-            })?);
-        }
-        let sources = MetricSources {
-            store: Arc::clone(&shared.store),
-            metrics: Arc::clone(&shared.metrics),
-            redis: shared.redis.clone(),
-            readiness: Arc::clone(&shared.readiness),
-            max_connections,
-            backup_interval: config.backups.as_ref().map(|backups| backups.every),
-            lost_lines: self.sink.lost(),
-            clock: shared.clock.clone(),
-            started: shared.clock.now(),
-        };
-        let admin_connections = Connections::new(ConnectionLimits {
-            connections: Maximum {
-                total: MAX_ADMIN_CONNECTIONS,
-                // At the total limit, the connection that has waited longest for its client is closed to make room, so that health
-                // checks get through. A limit per address would reject them instead.
-                per_address: usize::MAX,
-            },
-            streams: MAX_ADMIN_STREAMS,
-            is_exempt: Box::new(|_| false),
-        });
-        let receiver = shared.shutdown.clone();
-        let admin_tls = config.admin_tls(admin_address).and(shared.tls.clone());
-        let admin = Admin::new(
-            sources,
-            Arc::clone(&shared.access),
-            self.sink.events(),
-            config,
-            admin_tls.is_some(),
-        );
-        let admin_url = format!(
-            "{}://{}",
-            scheme(admin_tls.as_ref()),
-            reachable(admin_address)
-        );
-        threads.push(threads::spawn("admin", ended.clone(), async move || {
-            http::accept(
-                self.listeners.admin,
-                admin_tls,
-                admin,
-                admin_connections,
-                timeouts,
-                receiver,
-            )
-            .await
-        })?);
-        let for_background = Arc::clone(&shared);
-        threads.push(threads::spawn("background", ended, async move || {
-            background::run(&for_background, loaded, deployment, watchdog).await
-        })?);
-        if shared.store.is_shared() && shared.redis.is_none() {
-            tracing::warn!(
-                "without --redis each node counts separately: a key can use its full limit on every node"
-            );
-        }
-        Ok(Running {
-            shared,
-            end_reasons,
-            shutdown,
-            threads,
-            local_url,
-            address,
-            admin_address,
-            admin_url,
-            max_connections,
-            notifier,
-            _sink: self.sink,
-        })
-    }
-}
-
-fn base_urls(
+/// Reads the TLS files, checks the folder of backups and binds the sockets before it opens the store: a first startup that fails there
+/// creates no files. If opening takes long, health checks get responses meanwhile, and the service manager waits. Then starts all threads.
+pub async fn start(
     config: &Config,
-    listeners: &Listeners,
-    tls: Option<&Tls>,
-) -> anyhow::Result<BaseUrls> {
-    let (address, _) = listeners.addresses()?;
+    clock: Clock,
+    manager: ServiceManager,
+    sink: Sink,
+) -> anyhow::Result<Running> {
+    let tls = config.tls.as_ref().map(certificate::load).transpose()?;
+    let redis = config.redis.as_ref().map(RedisUrl::client).transpose();
+    let redis = redis.context("--redis")?;
+    if let Some(backups) = &config.backups {
+        background::backups::check(backups).await?;
+    }
+    let listeners = Listeners::open(config, manager.sockets)?;
+    let (address, admin_address) = listeners.addresses()?;
+    let base_urls = base_urls(config, address, tls.as_ref())?;
+    let local_url = base_urls.local.clone();
+    let log = RequestLog::new(&sink, config.log, config.log_level);
+    let startup = startup::begin(config, &listeners, tls.as_ref(), &base_urls, &clock, log)?;
+    let waiting = config.max_waiting_writes;
+    let mode = Mode::Serve {
+        migrate: config.migrate,
+    };
+    let opening = Store::open(&config.database, mode, waiting);
+    let store = startup::with_extended_start_timeout(&manager.notifier, opening).await?;
+    store
+        .correct(&clock)
+        .await
+        .context("cannot read the database's clock")?;
+    drop(startup);
+    let (shutdown, receiver) = watch::channel(false);
+    let workers = listeners.api.len();
+    let shared = Shared::new(
+        config,
+        Arc::new(store),
+        clock,
+        tls,
+        base_urls,
+        workers,
+        receiver,
+    )?;
+    let shared = Arc::new(shared);
+    if let Some(tls) = &shared.tls {
+        certificate::publish_expiry(tls, &shared);
+    }
+    let loaded = background::load(&shared).await;
+    let loaded = loaded.context("cannot read the keys")?;
+
+    let deployment = shared.store.deployment().await;
+    let deployment = deployment.context("cannot read the ID of the deployment")?;
+    let max_connections = listeners.max_connections(config);
+    let connections = connections(config, max_connections);
+    let timeouts = Timeouts {
+        request: config.request_timeout,
+        idle: config.idle_timeout,
+    };
+    let (ended, end_reasons) = mpsc::unbounded_channel();
+    let mut threads = Vec::new();
+    let notifier = manager.notifier;
+    let new_watchdog = |time| Watchdog::new(time, notifier.clone());
+    let mut watchdog = manager.watchdog.map(new_watchdog);
+    for (number, socket) in listeners.api.into_iter().enumerate() {
+        let log = RequestLog::new(&sink, config.log, config.log_level);
+        let limiter = limiter(config, redis.as_ref(), &shared, &deployment.0);
+        let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
+        let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
+        let tls = shared.tls.clone();
+        let name = format!("http-{number}");
+        let echo = watchdog.as_mut().map(Watchdog::echo);
+        threads.push(threads::spawn(&name, ended.clone(), async move || {
+            if let Some(echo) = echo {
+                drop(tokio::task::spawn_local(echo));
+            }
+            http::accept(socket, tls, pipeline, connections, timeouts, shutdown).await
+        })?);
+    }
+    let receiver = shared.shutdown.clone();
+    let admin_tls = config.admin_tls(admin_address).and(shared.tls.clone());
+    let admin = admin(config, &shared, &sink, max_connections, admin_tls.is_some());
+    let admin_url = format!(
+        "{}://{}",
+        scheme(admin_tls.as_ref()),
+        reachable(admin_address)
+    );
+    threads.push(threads::spawn("admin", ended.clone(), async move || {
+        http::accept(
+            listeners.admin,
+            admin_tls,
+            admin,
+            admin_connections(),
+            timeouts,
+            receiver,
+        )
+        .await
+    })?);
+    let for_background = Arc::clone(&shared);
+    threads.push(threads::spawn("background", ended, async move || {
+        background::run(&for_background, loaded, deployment, watchdog).await
+    })?);
+    if shared.store.is_shared() && shared.redis.is_none() {
+        tracing::warn!(
+            "without --redis each node counts separately: a key can use its full limit on every node"
+        );
+    }
+    Ok(Running {
+        shared,
+        end_reasons,
+        shutdown,
+        threads,
+        local_url,
+        address,
+        admin_address,
+        admin_url,
+        max_connections,
+        notifier,
+        _sink: sink,
+    })
+}
+
+/// The connections and streams of the API.
+fn connections(config: &Config, total: usize) -> Connections {
+    let exempt = config.trusted_proxies.clone();
+    let maximum = Maximum {
+        total,
+        per_address: config.max_connections_per_address,
+    };
+    Connections::new(ConnectionLimits {
+        connections: maximum,
+        streams: maximum,
+        is_exempt: Box::new(move |address| exempt.trusts(address)),
+    })
+}
+
+fn admin(
+    config: &Config,
+    shared: &Shared,
+    sink: &Sink,
+    max_connections: usize,
+    https: bool,
+) -> Admin {
+    let sources = MetricSources {
+        store: Arc::clone(&shared.store),
+        metrics: Arc::clone(&shared.metrics),
+        redis: shared.redis.clone(),
+        readiness: Arc::clone(&shared.readiness),
+        max_connections,
+        backup_interval: config.backups.as_ref().map(|backups| backups.every),
+        lost_lines: sink.lost(),
+        clock: shared.clock.clone(),
+        started: shared.clock.now(),
+    };
+    let access = Arc::clone(&shared.access);
+    Admin::new(sources, access, sink.events(), config, https)
+}
+
+fn admin_connections() -> Connections {
+    Connections::new(ConnectionLimits {
+        connections: Maximum {
+            total: MAX_ADMIN_CONNECTIONS,
+            // At the total limit, the connection that has waited longest for its client is closed to make room, so that health
+            // checks get through. A limit per address would reject them instead.
+            per_address: usize::MAX,
+        },
+        streams: MAX_ADMIN_STREAMS,
+        is_exempt: Box::new(|_| false),
+    })
+}
+
+fn base_urls(config: &Config, address: SocketAddr, tls: Option<&Tls>) -> anyhow::Result<BaseUrls> {
     let local = format!("{}://{}/v1", scheme(tls), reachable(address));
     Ok(BaseUrls {
         public: config.public_url.clone(),

@@ -14,7 +14,7 @@ use crate::key::Secret;
 use crate::keys::{self, KeyName};
 use crate::log::{self, LogFormat, Sink};
 use crate::plan::Plan;
-use crate::server::{Running, Server, Traces};
+use crate::server::{self, Running, Traces};
 use crate::systemd::ServiceManager;
 
 /// How long the handling of a signal or a failure waits for the startup message to be printed: it may contain the secret of the first key.
@@ -62,12 +62,8 @@ async fn serve(
     }
     traces.start()?;
 
-    let starting = async {
-        let server = Server::open(&config, clock.clone(), manager, sink).await?;
-        server.start(&config).await
-    };
     let mut running = tokio::select! {
-        started = starting => started?,
+        started = server::start(&config, clock.clone(), manager, sink) => started?,
         signal = signals.first() => return Err(anyhow!("stopped by {signal} before startup was complete")),
     };
     let store = running.store();

@@ -14,7 +14,7 @@ use animal_store::key::{KeyId, Secret};
 use animal_store::limit::{BanPolicy, RedisUrl};
 use animal_store::log::{LogFormat, LogLevel, Sink};
 use animal_store::plan::{Limits, Plan};
-use animal_store::server::{Running, Server};
+use animal_store::server::{self, Running};
 use animal_store::store::{Database, KeyRecord, Mode, NewKey, Store};
 use animal_store::systemd::ServiceManager;
 use tempfile::TempDir;
@@ -101,13 +101,8 @@ impl App {
     fn launch(&mut self) {
         let (log, clock) = (self.log.clone(), self.clock.clone());
         let sink = Sink::to(log, self.config.log, clock.clone()).expect("a log");
-        let opening = Server::open(&self.config, clock, ServiceManager::default(), sink);
-        let server = self.runtime.block_on(opening).expect("the data opens");
-        self.running = Some(
-            self.runtime
-                .block_on(server.start(&self.config))
-                .expect("the server starts"),
-        );
+        let starting = server::start(&self.config, clock, ServiceManager::default(), sink);
+        self.running = Some(self.runtime.block_on(starting).expect("the server starts"));
     }
 
     /// Stops the server as SIGTERM would, and returns when it has stopped.
