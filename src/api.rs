@@ -50,14 +50,6 @@ pub(crate) struct BaseUrls {
     pub local: BaseUrl,
 }
 
-/// The scheme and host of a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Destination<'a> {
-    pub https: bool,
-    /// The host, which only HTTP/1.0 may omit.
-    pub authority: Option<Authority<'a>>,
-}
-
 impl Api {
     /// The operations on this store, with links below these base URLs.
     pub(crate) fn new(store: Arc<Store>, base_urls: BaseUrls, body_timeout: Duration) -> Self {
@@ -74,13 +66,12 @@ impl Api {
         &self,
         call: Call<'_>,
         head: &Head<'_>,
-        destination: Destination<'_>,
+        root: LinkRoot<'_>,
         body: &mut RequestBody,
         key: KeyId,
         now: Timestamp,
     ) -> Result<Response, ApiError> {
         deprecation::check(call.operation, now)?;
-        let root = self.base_urls.link_root(destination);
         let mut result = match call.operation {
             Operation::ListPets => self.list_pets(head.query, root).await,
             // Boxed: the state of a creation would make every read more expensive.
@@ -111,22 +102,22 @@ impl BaseUrls {
     ) -> Response {
         let mut response = error.response();
         if let Route::Operation(call) = route {
-            let root = || {
-                self.link_root(Destination {
-                    https,
-                    authority: Authority::of(head).ok().flatten(),
-                })
-            };
+            let root = || self.link_root(https, Authority::of(head).ok().flatten());
             deprecation::announce(call.operation, root, &mut response);
         }
         response
     }
 
-    fn link_root<'a>(&'a self, destination: Destination<'a>) -> LinkRoot<'a> {
-        match (&self.public, destination.authority) {
+    /// The beginning of links in the response to a request with this scheme and host, which only HTTP/1.0 may omit.
+    pub(crate) fn link_root<'a>(
+        &'a self,
+        https: bool,
+        authority: Option<Authority<'a>>,
+    ) -> LinkRoot<'a> {
+        match (&self.public, authority) {
             (Some(public), _) => public.into(),
             (None, Some(authority)) => LinkRoot {
-                https: destination.https,
+                https,
                 host_and_path: authority.as_bytes(),
             },
             (None, None) => (&self.local).into(),

@@ -16,7 +16,7 @@ use crate::access::LastKey;
 use crate::access::proxy::Client;
 use crate::api::authority::Authority;
 use crate::api::operation::READ_METHODS;
-use crate::api::{ApiError, Destination, Operation, Route};
+use crate::api::{ApiError, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
@@ -239,12 +239,9 @@ impl Pipeline {
         Fault::WorkerHangs.hang_if(requests_fault);
         match route {
             Route::Operation(call) => {
-                let destination = Destination {
-                    https: request.client.https,
-                    authority,
-                };
                 let api = &self.shared.api;
-                api.perform(call, head, destination, body, key.identity.id, now)
+                let root = api.base_urls.link_root(request.client.https, authority);
+                api.perform(call, head, root, body, key.identity.id, now)
                     .await
             }
             Route::WrongMethod { allowed } => Err(ApiError::MethodNotAllowed(allowed)),
