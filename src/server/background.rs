@@ -14,6 +14,7 @@ use std::future::pending;
 use std::io;
 use std::time::Duration;
 
+use futures_util::future::join;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
@@ -54,6 +55,7 @@ pub(super) async fn run(
     let sweep = async || sweep::run(shared, &mut step_detector).await;
     let (superseded, mut end) = mpsc::channel(1);
     let beat = async || heartbeat::beat(shared, &superseded).await;
+    let mut shutdown = shared.shutdown.clone();
     let tasks = async {
         tokio::join!(
             repeat(BackgroundTask::Poll, poll_interval, shared, poll),
@@ -61,42 +63,44 @@ pub(super) async fn run(
             checks::run(shared),
             repeat(BackgroundTask::Sweep, sweep::INTERVAL, shared, sweep),
             certificate::run(shared),
-            backups::run(shared, deployment),
             repeat(BackgroundTask::Heartbeat, heartbeat::INTERVAL, shared, beat),
-            watchdog::run(watchdog, shared.shutdown.clone()),
+            watchdog::run(watchdog),
         );
     };
+    // Work in progress can be cancelled at any point, and may take longer than the shutdown.
+    let until_shutdown = async {
+        tokio::select! {
+            biased;
+            _ = shutdown.wait_for(|stop| *stop) => {}
+            () = tasks => {}
+        }
+    };
+    // A backup is interrupted instead.
+    let all = join(until_shutdown, backups::run(shared, deployment));
     tokio::select! {
-        () = tasks => Ok(()),
+        _ = all => Ok(()),
         Some(reason) = end.recv() => Err(io::Error::other(reason)),
     }
 }
 
-/// Runs a task at this interval until the server shuts down.
+/// Runs a task at this interval.
 async fn repeat(
     task: BackgroundTask,
     every: Duration,
     shared: &Shared,
     mut work: impl AsyncFnMut() -> store::Result<()>,
 ) {
-    let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failure: Option<TaskFailure> = None;
     loop {
         tokio::select! {
             biased;
-            _ = shutdown.wait_for(|stop| *stop) => return,
             // Before the next run, which is due at once if the last one took longer than the interval.
             () = log_unless_outage(task, &mut failure, shared) => continue,
             _ = ticks.tick() => {}
         }
-        // Work in progress can be cancelled at any point, and may take longer than the shutdown.
-        let done = tokio::select! {
-            done = work() => done,
-            _ = shutdown.wait_for(|stop| *stop) => return,
-        };
-        match done {
+        match work().await {
             Err(error) => {
                 shared.metrics.background_failures[task as usize].add(1);
                 tracing::debug!(task = task.as_str(), %error, "background task failed");

@@ -46,17 +46,14 @@ impl Watchdog {
     }
 }
 
-/// Pings and reports until the server shuts down, which has a separate time limit.
-pub(super) async fn run(watchdog: Option<Watchdog>, mut shutdown: watch::Receiver<bool>) {
+/// Pings and reports, but not during the shutdown, which has a separate time limit.
+pub(super) async fn run(watchdog: Option<Watchdog>) {
     let Some(watchdog) = watchdog else { return };
     let mut ticks = interval(watchdog.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_logged = false;
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            _ = shutdown.wait_for(|stop| *stop) => return,
-        }
+        ticks.tick().await;
         let pinged = *watchdog.pinged.borrow();
         let stuck = watchdog
             .responded

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokio::sync::{oneshot, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::super::shared::Shared;
 use crate::clock::Timestamp;
@@ -21,9 +21,6 @@ const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The interval at which a shutdown checks whether a backup has stopped.
-const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long startup waits until it is known whether the folder can be used.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -147,10 +144,7 @@ async fn perform(
         _ = shutdown.wait_for(|stop| *stop) => {}
     }
     progress.interrupt();
-    let deadline = Instant::now() + STOP_TIMEOUT;
-    while done.try_recv() == Err(oneshot::error::TryRecvError::Empty) && Instant::now() < deadline {
-        sleep(STOP_INTERVAL).await;
-    }
+    let _ = timeout(STOP_TIMEOUT, done).await;
     None
 }
 

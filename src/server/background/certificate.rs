@@ -44,10 +44,9 @@ pub(crate) fn publish_expiry(tls: &Tls, shared: &Shared) {
     }
 }
 
-/// Reads the files until the server shuts down.
+/// Reads the files at their interval, and after a SIGHUP.
 pub(super) async fn run(shared: &Shared) {
     let Some(tls) = &shared.tls else { return };
-    let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut hangups = signal(SignalKind::hangup()).ok();
@@ -59,7 +58,6 @@ pub(super) async fn run(shared: &Shared) {
         let always = tokio::select! {
             _ = ticks.tick() => false,
             () = hangup() => true,
-            _ = shutdown.wait_for(|stop| *stop) => return,
         };
         let reading = tls.clone();
         // Files may be on a network file system.
@@ -67,15 +65,11 @@ pub(super) async fn run(shared: &Shared) {
             Fault::ReloadPanics.panic_if(|| always);
             reading.reload(always)
         });
-        let read = tokio::select! {
-            read = read => read,
-            _ = shutdown.wait_for(|stop| *stop) => return,
-        };
         let failed = |error: &dyn Display| {
             shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
             tracing::error!(%error, "cannot reload the certificate: the previous one stays in use");
         };
-        match read {
+        match read.await {
             Ok(Ok(Reload::Skipped)) => {}
             Ok(Ok(Reload::Unchanged)) => tracing::info!("the certificate has not changed"),
             Ok(Ok(Reload::Replaced)) => {

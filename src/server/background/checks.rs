@@ -25,20 +25,13 @@ const DEGRADED_OFFSET: u64 = 1_000;
 /// clock is used even then.
 const MAX_OFFSET: u64 = 60_000;
 
-/// Runs all checks at their interval until the server shuts down.
+/// Runs all checks at their interval.
 pub(super) async fn run(shared: &Shared) {
-    let mut shutdown = shared.shutdown.clone();
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let rounds = async {
-        loop {
-            ticks.tick().await;
-            run_once(shared).await;
-        }
-    };
-    tokio::select! {
-        () = rounds => {}
-        _ = shutdown.wait_for(|stop| *stop) => {}
+    loop {
+        ticks.tick().await;
+        run_once(shared).await;
     }
 }
 
