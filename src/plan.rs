@@ -1,6 +1,5 @@
 //! The plans and their limits.
 
-use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -109,15 +108,10 @@ impl PlanName {
             (Self::Pro, None, None) => Ok(Plan::Pro),
             (Self::Business, None, None) => Ok(Plan::Business),
             (name, _, _) => Err(format!(
-                "the {name} plan has fixed limits: only the enterprise plan has custom ones"
+                "the {} plan has fixed limits: only the enterprise plan has custom ones",
+                name.as_str()
             )),
         }
-    }
-}
-
-impl fmt::Display for PlanName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

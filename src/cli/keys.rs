@@ -162,7 +162,7 @@ impl Command {
                 let plan = limits.plan(plan)?;
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let record = keys::set_plan(&store, KeyId(id), plan).await?;
-                let done = format!("has plan {}", record.plan.name());
+                let done = format!("has plan {}", record.plan.name().as_str());
                 let report = keys::report::key(&record, now);
                 print_changed(&record, &report, options.json, &done)
             }
@@ -259,7 +259,7 @@ fn print_issued(
             "key {} ({}) {done}{old_secret}; plan {}, {} requests per minute, {} per day; the secret is shown only once",
             record.id,
             record.name,
-            record.plan.name(),
+            record.plan.name().as_str(),
             limits.per_minute(),
             limits.per_day()
         ));

@@ -130,7 +130,7 @@ impl Admin {
         let body: SetPlan = self.read(call).await?;
         let plan = plan(&body.plan, body.per_minute, body.per_day)?;
         let record = keys::set_plan(self.store(), id, plan).await?;
-        let (name, limits) = (plan.name(), plan.limits());
+        let (name, limits) = (plan.name().as_str(), plan.limits());
         let (minute, day) = (limits.per_minute(), limits.per_day());
         let subject = format!("key {id}, {name}, {minute} per minute, {day} per day");
         call.log("plan changed", &subject);

@@ -32,7 +32,7 @@ pub(super) fn key_row(record: &KeyRecord, now: Timestamp) -> [String; 9] {
     [
         record.id.to_string(),
         record.name.clone(),
-        record.plan.name().to_string(),
+        record.plan.name().as_str().to_owned(),
         limits.per_minute().to_string(),
         limits.per_day().to_string(),
         format!("{}…", record.prefix),
@@ -48,7 +48,7 @@ pub(super) fn details(record: &KeyRecord, used_today: i64, now: Timestamp) -> Ve
     let rows = [
         ("id", Some(record.id.to_string())),
         ("name", Some(record.name.clone())),
-        ("plan", Some(record.plan.name().to_string())),
+        ("plan", Some(record.plan.name().as_str().to_owned())),
         ("per minute", Some(limits.per_minute().to_string())),
         ("per day", Some(limits.per_day().to_string())),
         ("used today", Some(used_today.to_string())),

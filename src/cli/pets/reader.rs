@@ -91,7 +91,8 @@ impl Lines {
         loop {
             let at = |number, error: io::Error| format!("line {number}: {error}");
             if self.has_rest {
-                skip_line(&mut self.input).map_err(|error| at(self.number, error))?;
+                let skipped = self.input.skip_until(b'\n');
+                skipped.map_err(|error| at(self.number, error))?;
                 self.has_rest = false;
             }
             self.number += 1;
@@ -122,18 +123,6 @@ impl Lines {
 fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let some = input.fill_buf()?;
-        let end = some.iter().position(|byte| *byte == b'\n');
-        let length = some.len();
-        input.consume(end.map_or(length, |end| end + 1));
-        if end.is_some() || length == 0 {
-            return Ok(());
-        }
-    }
 }
 
 /// The content of a file, whose beginning shows whether it is compressed as its name says.
