@@ -9,20 +9,13 @@ const aroundCursor = (none) => (position, records, headers) => {
   return { previous: position.cursor && {}, next: cursor && { cursor }, range: records.length ? range() : none() };
 };
 
-const pathOf = (name, position, filter, value) => {
-  const query = new URLSearchParams({ limit: 50, ...position });
-  if (value) query.set(filter, value);
-  return `${name}?${query}`;
-};
-
 const button = (action, label, text, kind = "quiet") => element("button", { type: "button", class: kind, "data-action": action, "aria-label": label }, text);
 
 const animalsView = listView("animals", {
   title: "Animals",
-  first: {},
   path: (position) => {
     const id = $("animals-id").value.trim();
-    return id ? `pets/${encodeURIComponent(id)}` : pathOf("pets", position, "status", $("animals-status").value);
+    return id ? `pets/${encodeURIComponent(id)}` : pathOf("pets", { ...position, status: $("animals-status").value });
   },
   row: (pet) =>
     element("tr", { id: `animal-${pet.id}` },
@@ -42,8 +35,7 @@ const animalsView = listView("animals", {
 
 const ordersView = listView("orders", {
   title: "Orders",
-  first: {},
-  path: (position) => pathOf("orders", position, "state", $("orders-state").value),
+  path: (position) => pathOf("orders", { ...position, state: $("orders-state").value }),
   row: (order) =>
     element("tr", { id: `order-${order.id}` },
       element("td", {}, String(order.id)),

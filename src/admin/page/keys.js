@@ -1,7 +1,5 @@
 // The views of keys: the list, and one key.
 
-const pageSize = 50;
-
 const plans = ["free", "pro", "business", "enterprise"];
 
 /** A bar of what is used of a limit, with the numbers. */
@@ -29,12 +27,7 @@ function sparkline(days) {
 const keysView = listView("keys", {
   title: "Keys",
   first: { offset: 0, sort: "id", order: "asc" },
-  path: (position) => {
-    const query = new URLSearchParams({ ...position, limit: pageSize });
-    if ($("keys-search").value) query.set("q", $("keys-search").value);
-    if ($("keys-state").value) query.set("state", $("keys-state").value);
-    return `keys?${query}`;
-  },
+  path: (position) => pathOf("keys", { ...position, q: $("keys-search").value, state: $("keys-state").value }),
   row: (key) =>
     element("tr", { id: `key-${key.id}` },
       element("td", {}, String(key.id)),

@@ -1,10 +1,18 @@
 // Lists that are read in pages: keys, animals and orders.
 
+const pageSize = 50;
+
+/** The path of a page of a list, with those of the parameters that have a value. */
+function pathOf(name, parameters) {
+  const given = Object.entries({ limit: pageSize, ...parameters }).filter(([, value]) => value !== "");
+  return `${name}?${new URLSearchParams(given)}`;
+}
+
 /**
  * A view of a list. `path` returns what to read at a position, and `around` what is before and after what was read: the positions of the
  * `previous` and the `next` page, and the `range` as text. `actions` are those of the buttons in a row.
  */
-function listView(name, { title, first, path, row, around, actions = {} }) {
+function listView(name, { title, first = {}, path, row, around, actions = {} }) {
   const [rows, previous, next, range] = ["", "-previous", "-next", "-range"].map((part) => $(name + part));
   const unread = { position: first, records: [], range: "" };
   let page = unread;

@@ -126,7 +126,6 @@ async function begin(message = "") {
   try {
     const { data: session } = await call("GET", "session");
     if (!session.open) {
-      showLost(false);
       showLogin(mayRead ? "Your session has ended. Log in again." : message);
       return;
     }

@@ -5,7 +5,10 @@ const now = { names: [], samples: [], plots: [], source: null, key: null, moved:
 /** How long the stream may be silent, in milliseconds. A message comes each second. */
 const MAX_SILENCE = 5000;
 
-const valueIn = (sample, name) => sample[now.names.indexOf(name)] ?? null;
+function valueIn(sample, name, factor = 1) {
+  const value = sample[now.names.indexOf(name)] ?? null;
+  return value === null ? null : value * factor;
+}
 
 const plots = [
   {
@@ -25,11 +28,7 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 /** The numbers of a plot: the times, and for each line its values. */
 const values = ({ lines }) => [
   now.samples.map((sample) => valueIn(sample, "time")),
-  ...lines.map(([label, , name = label, factor = 1]) =>
-    now.samples.map((sample) => {
-      const value = valueIn(sample, name);
-      return value === null ? null : value * factor;
-    })),
+  ...lines.map(([label, , name = label, factor]) => now.samples.map((sample) => valueIn(sample, name, factor))),
 ];
 
 /** The samples of a line that have no neighbours to be connected with: each is a point. */
@@ -86,9 +85,8 @@ function showLatest() {
   const sample = now.samples.at(-1);
   if (!sample) return;
   for (const { lines, latest, digits = 0 } of now.plots) {
-    lines.forEach(([label, , name = label, factor = 1], index) => {
-      const value = valueIn(sample, name);
-      latest[index].textContent = number(value === null ? null : value * factor, digits);
+    lines.forEach(([label, , name = label, factor], index) => {
+      latest[index].textContent = number(valueIn(sample, name, factor), digits);
     });
   }
   const sum = ["succeeded", "clientErrors", "unauthorized", "limited", "failed"].reduce((total, name) => total + (valueIn(sample, name) ?? 0), 0);
