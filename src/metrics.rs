@@ -149,6 +149,11 @@ named! {
     }
 }
 
+/// The bounds of the histograms of durations, in microseconds.
+pub(crate) const DURATION_BOUNDS: [u64; 12] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000,
+];
+
 /// The counters of one worker. Only its thread writes them, and they share no cache line with those of another worker.
 #[repr(align(128))]
 pub struct WorkerMetrics {
@@ -171,12 +176,9 @@ pub struct WorkerMetrics {
 
 impl Default for WorkerMetrics {
     fn default() -> Self {
-        const BOUNDS: [u64; 12] = [
-            50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 50_000, 250_000, 1_000_000, 5_000_000,
-        ];
         Self {
             requests: Default::default(),
-            durations: std::array::from_fn(|_| Histogram::new(BOUNDS)),
+            durations: std::array::from_fn(|_| Histogram::new(DURATION_BOUNDS)),
             rejected: Default::default(),
             rejected_connections: Default::default(),
             rejected_streams: Counter::default(),

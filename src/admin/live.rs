@@ -207,8 +207,8 @@ impl Live {
         let mut overview = self.state();
         if let Some(sample) = lock(&self.samples).back() {
             for (name, number) in NAMES.iter().zip(sample) {
-                let number = number.is_finite().then(|| rounded(*number));
-                overview["now"][*name] = number.into();
+                // What is unknown, NaN, becomes null.
+                overview["now"][*name] = rounded(*number).into();
             }
         }
         overview

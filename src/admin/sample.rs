@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::metrics::MetricSources;
 use super::process;
 use crate::api::Operation;
-use crate::metrics::OperationLabel;
+use crate::counter::Histogram;
+use crate::metrics::{DURATION_BOUNDS, OperationLabel};
 
 /// The numbers of a sample, in their order.
 pub(super) const NAMES: [&str; 18] = [
@@ -85,25 +86,19 @@ impl Counts {
                 reads += count;
             }
         }
-        let mut durations: Vec<(Option<u64>, u64)> = Vec::new();
+        let durations = Histogram::new(DURATION_BOUNDS);
         for (label, histogram) in OperationLabel::all().zip(&total.durations) {
             // Of operations only: health checks and pages would hide the latency of the API, and a request that was not read says
             // nothing about the server.
-            if !matches!(label, OperationLabel::Operation(_)) {
-                continue;
-            }
-            for (index, (bound, count)) in histogram.buckets().enumerate() {
-                match durations.get_mut(index) {
-                    Some((_, sum)) => *sum += count,
-                    None => durations.push((bound, count)),
-                }
+            if matches!(label, OperationLabel::Operation(_)) {
+                durations.add(histogram);
             }
         }
         let writer = &sources.store.writer().state;
         Self {
             at: Instant::now(),
             outcomes,
-            durations,
+            durations: durations.buckets().collect(),
             reads,
             misses: sources.store.cache_misses(),
             bans: total.bans.get(),

@@ -25,10 +25,8 @@ pub(crate) async fn read_json(
     if body.min_remaining() > MAX_BODY_BYTES as u64 {
         return Err(ApiError::BodyTooLarge);
     }
-    match tokio::time::timeout(timeout, collect(body)).await {
-        Ok(result) => result,
-        Err(_) => Err(ApiError::RequestTimeout),
-    }
+    let collected = tokio::time::timeout(timeout, collect(body)).await;
+    collected.unwrap_or(Err(ApiError::RequestTimeout))
 }
 
 async fn collect(body: &mut RequestBody) -> Result<Bytes, ApiError> {

@@ -111,10 +111,9 @@ impl Signals {
 async fn next(signals: &mut [(&'static str, Signal)]) -> &'static str {
     poll_fn(|cx| {
         let mut signals = signals.iter_mut();
-        match signals.find_map(|(name, signal)| signal.poll_recv(cx).is_ready().then_some(*name)) {
-            Some(name) => Poll::Ready(name),
-            None => Poll::Pending,
-        }
+        let ready =
+            signals.find_map(|(name, signal)| signal.poll_recv(cx).is_ready().then_some(*name));
+        ready.map_or(Poll::Pending, Poll::Ready)
     })
     .await
 }

@@ -107,15 +107,11 @@ fn string(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 
 /// What was typed, in one line and in quotes, unless it may be secret.
 fn quoted(typed: &str, is_secret: bool) -> String {
-    match is_secret || has_user(typed) {
+    // It may be a URL with a user, and so with a password.
+    match is_secret || typed.contains('@') {
         true => "(not shown)".to_owned(),
         false => format!("'{}'", typed.replace('\n', r"\n")),
     }
-}
-
-/// Whether a text may be a URL with a user, and so with a password.
-fn has_user(text: &str) -> bool {
-    text.contains('@')
 }
 
 /// The word that was probably meant.

@@ -99,18 +99,14 @@ impl Action {
         {
             return Err(ActionRejection::ShipDatePast(date));
         }
-        let pet = match (self.target(), found.order) {
-            (ActionTarget::Pet(pet), _) => pet,
-            (ActionTarget::Order(_), Some(order)) => order.pet,
+        let (pet, missing) = match (self.target(), found.order) {
+            (ActionTarget::Pet(pet), _) => (pet, ActionRejection::UnknownPet(pet)),
+            (ActionTarget::Order(_), Some(order)) => {
+                (order.pet, ActionRejection::RemovedPet(order))
+            }
             (ActionTarget::Order(id), None) => return Err(ActionRejection::UnknownOrder(id)),
         };
-        let before = match (found.status, self.target(), found.order) {
-            (Some(status), ..) => status,
-            (None, ActionTarget::Order(_), Some(order)) => {
-                return Err(ActionRejection::RemovedPet(order));
-            }
-            (None, ..) => return Err(ActionRejection::UnknownPet(pet)),
-        };
+        let before = found.status.ok_or(missing)?;
         let state = found.order.map(|order| order.state);
         let (status, after) = next(before, state, self).map_err(|error| match found.order {
             Some(order) if error == InvalidTransition::HasOpenOrder => {

@@ -62,8 +62,7 @@ impl Admin {
 /// A page with the cursor of the next one.
 pub(super) fn with_next(mut response: Response, next: Option<Cursor>, scope: Scope) -> Response {
     if let Some(next) = next {
-        let text = next.bound_to(scope).text();
-        let text = String::from_utf8_lossy(&text).into_owned();
+        let text = next.bound_to(scope).to_string();
         response.add(NEXT_CURSOR, header::value(text));
     }
     response

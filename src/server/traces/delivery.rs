@@ -144,10 +144,6 @@ impl SpanExporter for Exporter {
         Ok(())
     }
 
-    fn force_flush(&self) -> OTelSdkResult {
-        self.otlp.force_flush()
-    }
-
     fn set_resource(&mut self, resource: &Resource) {
         self.otlp.set_resource(resource);
     }
