@@ -8,9 +8,7 @@ use std::pin::pin;
 
 use tokio::task::yield_now;
 
-use super::contract::{
-    COUNTED_TABLES, Database, Result as StoreResult, Row, StoreError, TABLES, Table, TableDigest,
-};
+use super::contract::{COUNTED_TABLES, Database, Row, StoreError, TABLES, Table, TableDigest};
 use super::postgres::PgSession;
 use super::sqlite::{SqliteSession, is_same_file};
 
@@ -118,7 +116,7 @@ async fn fill(
 ) -> Result<Vec<CopiedTable>> {
     let mut all = 0;
     for table in &TABLES {
-        all += source.count(table).await.map_err(failed(FROM))?;
+        all += dispatch!(source, count(table)).map_err(failed(FROM))?;
     }
     let mut done = 0;
     let mut tables = Vec::new();
@@ -149,7 +147,7 @@ async fn fill(
             yield_now().await;
             Ok(())
         };
-        target.each(table, read).await.map_err(failed(TO))?;
+        dispatch!(target, each(table, read)).map_err(failed(TO))?;
         if found != copied.digest {
             let (table, wanted) = (table.name, copied.digest);
             return Err(CopyError::Failed(format!(
@@ -213,7 +211,7 @@ impl CopySession {
             .iter()
             .filter(|table| COUNTED_TABLES.contains(&table.name))
         {
-            if target.count(table).await.map_err(failed(TO))? > 0 {
+            if dispatch!(&target, count(table)).map_err(failed(TO))? > 0 {
                 return Err(CopyError::Failed(format!(
                     "{TO}: {database} has rows in {}: copy needs a database without animals, orders and keys",
                     table.name
@@ -229,22 +227,17 @@ impl CopySession {
 
     /// Fails if nodes use it. The lock of an embedded database has excluded a server already.
     async fn reject_nodes(&self, option: &'static str, database: &Database) -> Result<()> {
-        let nodes = match self {
-            Self::Sqlite(_) => 0,
-            Self::Postgres(session) => session.nodes().await.map_err(failed(option))?,
+        let Self::Postgres(session) = self else {
+            return Ok(());
         };
-        match nodes {
-            0 => Ok(()),
-            _ => {
-                let nodes = match nodes {
-                    1 => "1 node".to_owned(),
-                    _ => format!("{nodes} nodes"),
-                };
-                Err(CopyError::Failed(format!(
-                    "{option}: {database} is used by {nodes}: shut down every node first (a killed one counts as running for 30 s)"
-                )))
-            }
-        }
+        let nodes = match session.nodes().await.map_err(failed(option))? {
+            0 => return Ok(()),
+            1 => "1 node".to_owned(),
+            nodes => format!("{nodes} nodes"),
+        };
+        Err(CopyError::Failed(format!(
+            "{option}: {database} is used by {nodes}: shut down every node first (a killed one counts as running for 30 s)"
+        )))
     }
 
     /// Ends what it is doing. The transaction is rolled back.
@@ -253,18 +246,6 @@ impl CopySession {
             Self::Sqlite(_) => {}
             Self::Postgres(session) => session.interrupt().await,
         }
-    }
-
-    async fn count(&self, table: &Table) -> StoreResult<u64> {
-        dispatch!(self, count(table))
-    }
-
-    async fn each(
-        &self,
-        table: &Table,
-        chunk: impl AsyncFnMut(Vec<Row>) -> StoreResult<()>,
-    ) -> StoreResult<()> {
-        dispatch!(self, each(table, chunk))
     }
 
     /// Writes the rows of a table of the source, and passes them to `seen`.
@@ -280,7 +261,7 @@ impl CopySession {
                         .insert(table, rows)
                         .inspect_err(|error| failure = Some(error.clone()))
                 };
-                source.each(table, write).await
+                dispatch!(source, each(table, write))
             }
             Self::Postgres(target) => {
                 let mut loading = target.load(table).await.map_err(failed(TO))?;
@@ -289,7 +270,7 @@ impl CopySession {
                     let written = loading.write(&rows).await;
                     written.inspect_err(|error| failure = Some(error.clone()))
                 };
-                let read = source.each(table, write).await;
+                let read = dispatch!(source, each(table, write));
                 if read.is_ok() {
                     loading.finish().await.map_err(failed(TO))?;
                 }

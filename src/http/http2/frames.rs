@@ -34,7 +34,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             rest: PREFACE,
             frame_header: [0; FRAME_HEADER],
@@ -43,7 +43,7 @@ impl Frames {
             within_head: false,
             heads: 0,
             received: 0,
-            table: HeaderTable::new(),
+            table: HeaderTable::default(),
             table_bytes: 0,
         }
     }

@@ -13,6 +13,7 @@ const WEIGHT_BYTES: usize = 1;
 /// The mask of a stream ID in its field of 32 bits, whose first bit has another meaning, or none.
 const STREAM_ID: u32 = u32::MAX >> 1;
 
+#[derive(Default)]
 pub(super) struct HeaderTable {
     is_acknowledged: bool,
     is_small: bool,
@@ -26,9 +27,10 @@ pub(super) struct HeaderTable {
 }
 
 /// What the next byte of a head is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum Expected {
     /// The first byte of a field, or of a change of the table's size.
+    #[default]
     Field,
     /// More of the integer in such a byte. This many strings follow.
     Integer { strings: u8 },
@@ -61,18 +63,6 @@ impl Expected {
 }
 
 impl HeaderTable {
-    pub(super) const fn new() -> Self {
-        Self {
-            is_acknowledged: false,
-            is_small: false,
-            expected: Expected::Field,
-            is_skipped: false,
-            before_fields: 0,
-            stream: 0,
-            depends_on: 0,
-        }
-    }
-
     /// The client has acknowledged the settings. From now on, h2 rejects a change to a larger size than the settings allow.
     pub(super) const fn acknowledge(&mut self) {
         self.is_acknowledged = true;
@@ -200,7 +190,7 @@ mod tests {
     fn a_head_adds_to_the_table_only_with_a_field_that_is_indexed_wherever_it_is_divided() {
         for size in [1, 2, 3, 100, usize::MAX] {
             for length in [0, 1, 126, 127, 300, 9_000] {
-                let mut table = HeaderTable::new();
+                let mut table = HeaderTable::default();
                 let never = literal(0x10, length);
                 let without = [
                     &never[..],
@@ -240,7 +230,7 @@ mod tests {
             (true, PADDED, REDUCED.to_vec(), true),
         ] {
             for size in [1, 6, 100] {
-                let mut table = HeaderTable::new();
+                let mut table = HeaderTable::default();
                 if is_acknowledged {
                     table.acknowledge();
                 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use clap::ValueEnum;
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
@@ -17,7 +18,7 @@ pub struct PostgresUrl {
 }
 
 /// When a connection is encrypted, and what is verified then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SslMode {
     Disable,
     /// Encrypted if the server supports it.
@@ -93,7 +94,9 @@ impl FromStr for PostgresUrl {
         };
         let files = ClientFiles::from_parameters([roots, cert, key])?;
         let mode = match (mode.as_deref(), &files.roots) {
-            (Some(mode), _) => mode.parse()?,
+            (Some(mode), _) => ValueEnum::from_str(mode, false).map_err(
+                |_| "sslmode must be disable, prefer, require, verify-ca or verify-full",
+            )?,
             // Naming the CAs of the system means that they are used.
             (None, Some(Roots::System)) => SslMode::VerifyFull,
             (None, _) => SslMode::Prefer,
@@ -127,21 +130,6 @@ impl SslMode {
             (Self::Prefer, _) => Requested::Prefer,
             (Self::Require | Self::VerifyCa | Self::VerifyFull, _) => Requested::Require,
         }
-    }
-}
-
-impl FromStr for SslMode {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        Ok(match text {
-            "disable" => Self::Disable,
-            "prefer" => Self::Prefer,
-            "require" => Self::Require,
-            "verify-ca" => Self::VerifyCa,
-            "verify-full" => Self::VerifyFull,
-            _ => return Err("sslmode must be disable, prefer, require, verify-ca or verify-full"),
-        })
     }
 }
 

@@ -176,7 +176,7 @@ impl Holder {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
         // In one write: a process that is killed meanwhile leaves an empty file, or a complete one.
-        let line = format!("{} {} {}\n", std::process::id(), host(), purpose.name());
+        let line = format!("{} {} {}\n", std::process::id(), host(), purpose.as_str());
         file.write_all(line.as_bytes())
     }
 }

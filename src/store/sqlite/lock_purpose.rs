@@ -1,34 +1,26 @@
 //! What the lock on an embedded file is for.
 
-/// What a process has the lock for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// To serve, until it is shut down.
-    Server,
-    /// To copy the database, or to write a copy to it: it may take long, but ends by itself.
-    Copy,
-    /// To create, migrate or replace the database, or to insert and commit the animals of an import: usually for a short time, so others
-    /// wait for it.
-    Command,
+use crate::names::named;
+
+named! {
+    /// What a process has the lock for, with its name in the lock file.
+    pub(crate) enum Purpose {
+        /// To serve, until it is shut down.
+        Server = "server",
+        /// To copy the database, or to write a copy to it: it may take long, but ends by itself.
+        Copy = "copy",
+        /// To create, migrate or replace the database, or to insert and commit the animals of an import: usually for a short time, so
+        /// others wait for it.
+        Command = "command",
+    }
 }
 
 impl Purpose {
-    /// Its name in the lock file.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Server => "server",
-            Self::Copy => "copy",
-            Self::Command => "command",
-        }
-    }
-
     /// The purpose with this name. A server of an earlier version writes none.
     pub(super) fn from_name(name: Option<&str>) -> Self {
-        match name {
-            Some("copy") => Self::Copy,
-            Some("command") => Self::Command,
-            _ => Self::Server,
-        }
+        let mut all = Self::ALL.into_iter();
+        all.find(|purpose| name == Some(purpose.as_str()))
+            .unwrap_or(Self::Server)
     }
 
     /// What to do if another process has the lock.
