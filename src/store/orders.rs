@@ -1,7 +1,7 @@
 //! The contract for orders, and for the statuses of animals, which change with them.
 
 use super::Store;
-use super::contract::{ActionResult, Page, Result, StoreError};
+use super::contract::{ActionResult, CHUNK_ROWS, Page, Result, StoreError};
 use super::engine::{dispatch, traced};
 use super::pages::rows_to_read;
 use super::row_stream::{RowStream, row_stream};
@@ -22,7 +22,7 @@ impl Store {
     pub fn orders(&self) -> RowStream<'_, Order> {
         row_stream(async move |last: Option<Order>| {
             let after = last.map_or(OrderId(i64::MIN), |order| order.id);
-            dispatch!(self.orders_after(after))
+            dispatch!(self.some_orders(after, None, CHUNK_ROWS.into()))
         })
     }
 
@@ -32,8 +32,8 @@ impl Store {
         query: OrderQuery,
         state: Option<OrderState>,
     ) -> Result<(Vec<Order>, Option<Cursor>)> {
-        let rows = rows_to_read(query.limit);
-        let mut orders = dispatch!(self.some_orders(query.cursor, state, rows))?;
+        let (after, rows) = (OrderId(query.cursor.id()), rows_to_read(query.limit));
+        let mut orders = dispatch!(self.some_orders(after, state, rows))?;
         let has_more = orders.len() > query.limit.get();
         orders.truncate(query.limit.get());
         let next = orders.last().filter(|_| has_more);

@@ -2,7 +2,6 @@
 //! the animal is locked first, so that no two actions are decided on the same state.
 
 use deadpool_postgres::Transaction;
-use tokio_postgres::Row;
 
 use super::counters::{next_id, raise_revision};
 use super::deadline::LONG_TIMEOUT;
@@ -13,9 +12,9 @@ use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
 use crate::order::{Order, OrderId, OrderState};
-use crate::page::{Cursor, OrderQuery};
+use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
-use crate::store::contract::{ActionResult, CHUNK_ROWS, Page, Result};
+use crate::store::contract::{ActionResult, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{ORDER_COLUMNS, condition, read_order, read_status, write_order};
 
@@ -74,7 +73,7 @@ impl Postgres {
 
     pub(crate) async fn some_orders(
         &self,
-        start: Cursor,
+        after: OrderId,
         state: Option<OrderState>,
         limit: i64,
     ) -> Result<Vec<Order>> {
@@ -82,17 +81,8 @@ impl Postgres {
             "WHERE id > $1 AND {} ORDER BY id LIMIT $2",
             condition(state)
         );
-        let start = start.id();
-        self.read_many(async |lease| select(&**lease, &clause, &[&start, &limit]).await)
+        self.read_many(async |lease| select(&**lease, &clause, &[&after.0, &limit]).await)
             .await
-    }
-
-    pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
-        let clause = "WHERE id > $1 ORDER BY id LIMIT $2";
-        self.read_many(async |lease| {
-            select(&**lease, clause, &[&after.0, &i64::from(CHUNK_ROWS)]).await
-        })
-        .await
     }
 }
 
@@ -152,15 +142,7 @@ async fn select(
     clause: &str,
     values: &[SqlValue<'_>],
 ) -> PgResult<Vec<Order>> {
-    let rows = rows(session, clause, values).await?;
-    rows.iter().map(read_order).collect()
-}
-
-async fn rows(
-    session: &impl Executor,
-    clause: &str,
-    values: &[SqlValue<'_>],
-) -> PgResult<Vec<Row>> {
     let sql = format!("SELECT {ORDER_COLUMNS} FROM orders {clause}");
-    session.query_cached(&sql, values).await
+    let rows = session.query_cached(&sql, values).await?;
+    rows.iter().map(read_order).collect()
 }

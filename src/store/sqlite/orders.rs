@@ -8,9 +8,9 @@ use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
 use crate::order::{Order, OrderId, OrderState};
-use crate::page::{Cursor, OrderQuery};
+use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
-use crate::store::contract::{ActionResult, CHUNK_ROWS, Page, Result};
+use crate::store::contract::{ActionResult, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{ORDER_COLUMNS, condition, read_order, read_status, write_order};
 
@@ -68,7 +68,7 @@ impl Sqlite {
 
     pub(crate) async fn some_orders(
         &self,
-        start: Cursor,
+        after: OrderId,
         state: Option<OrderState>,
         limit: i64,
     ) -> Result<Vec<Order>> {
@@ -76,12 +76,7 @@ impl Sqlite {
             "WHERE id > ?1 AND {} ORDER BY id LIMIT ?2",
             condition(state)
         );
-        self.read(|connection| select(connection, &clause, params![start.id(), limit]))
-    }
-
-    pub(crate) async fn orders_after(&self, after: OrderId) -> Result<Vec<Order>> {
-        let clause = "WHERE id > ?1 ORDER BY id LIMIT ?2";
-        self.read(|connection| select(connection, clause, params![after.0, CHUNK_ROWS]))
+        self.read(|connection| select(connection, &clause, params![after.0, limit]))
     }
 }
 
