@@ -127,13 +127,8 @@ impl Postgres {
             writer,
             node,
         };
-        Ok((
-            engine,
-            FormatChange {
-                before,
-                after: current,
-            },
-        ))
+        let after = current;
+        Ok((engine, FormatChange { before, after }))
     }
 }
 

@@ -6,27 +6,21 @@ use tokio_postgres::error::{DbError, SqlState};
 use crate::store::contract::StoreError;
 
 #[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) enum PgError {
     /// The server rolled the transaction back because of a concurrent one. A retry may succeed.
-    #[error("{0}")]
     Conflict(String),
     /// Temporary: the server cannot be reached, is late, or does not accept writes.
-    #[error("{0}")]
     Unavailable(String),
     /// The server's disk is full. Temporary, but small writes may succeed meanwhile.
-    #[error("{0}")]
     DiskFull(String),
     /// The server ended the statement, because it or its wait for a lock took too long. The connection is as good as before.
-    #[error("{0}")]
     Cancelled(String),
     /// A commit was sent, but not confirmed: it may have succeeded.
-    #[error("{0}")]
     Unconfirmed(String),
     /// A unique constraint was violated. Permanent.
-    #[error("{0}")]
     UniqueViolation(String),
     /// Permanent: a retry would fail, too.
-    #[error("{0}")]
     Failed(String),
 }
 

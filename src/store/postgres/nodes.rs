@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
+use super::counters::next_id;
 use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
@@ -24,9 +25,6 @@ const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the rows of dead nodes are kept, in milliseconds.
 const DEAD_NODE_RETENTION_MILLIS: i64 = 3_600_000;
-
-const NEXT_NODE_ID: &str =
-    "UPDATE counters SET number = number + 1 WHERE what = 'nodes' RETURNING number";
 
 /// While it is locked, no node registers.
 pub(super) const LOCK_NODES: &str = "SELECT number FROM counters WHERE what = 'nodes' FOR UPDATE";
@@ -61,12 +59,7 @@ pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i
         transaction.batch_execute(&settings).await?;
         // First: a migration that excludes older nodes locks this row, too, so the format that is read next cannot become too new
         // before this node is registered. At another isolation level, it would be read as it was before the wait for this row.
-        let taken = reporting(
-            WAITING_TO_REGISTER,
-            transaction.query_one(NEXT_NODE_ID, &[]),
-        )
-        .await?;
-        let id: i64 = taken.try_get(0)?;
+        let id = reporting(WAITING_TO_REGISTER, next_id(transaction, "nodes")).await?;
         let format: i64 = transaction
             .query_one(SELECT_FORMAT, &[])
             .await?
