@@ -1,22 +1,18 @@
 //! An embedded database as the source and as the target of a copy. Both hold the lock: no server may use the file meanwhile.
 
 use std::path::Path;
-use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
-use super::error::{commit_error, is_busy};
+use super::error::commit_error;
 use super::identity::FileIdentity;
-use super::lock_wait::Wait;
+use super::lock_wait::{COMMAND_TIMEOUT, begin_immediate};
 use super::{Sqlite, connect};
 use crate::store::contract::{
     CHUNK_ROWS, COUNTED_TABLES, Counters, Mode, Result, Row, Table, Value,
 };
-
-/// How long to wait for a command that is using the file.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether both paths name one file, or will when it is created.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
@@ -30,7 +26,7 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(LOCK_TIMEOUT)?;
+    connection.busy_timeout(COMMAND_TIMEOUT)?;
     connect::configure(&connection)?;
     Ok(connection)
 }
@@ -44,14 +40,6 @@ pub(crate) struct SqliteSession {
 
 /// The engine of a session. If it has created its file, that is removed again when the session ends without a commit.
 struct DiscardOnDrop(Option<Sqlite>);
-
-impl DiscardOnDrop {
-    fn keep(&mut self) {
-        if let Some(engine) = &mut self.0 {
-            engine.created = None;
-        }
-    }
-}
 
 impl Drop for DiscardOnDrop {
     fn drop(&mut self) {
@@ -81,16 +69,8 @@ impl SqliteSession {
         connection.pragma_update(None, "synchronous", "FULL")?;
         // They would give every key another revision.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-        // SQLite itself would wait without noticing a signal.
-        connection.busy_timeout(Duration::ZERO)?;
-        let mut wait = Wait::new(notice);
-        loop {
-            match connection.execute_batch("BEGIN IMMEDIATE") {
-                Err(error) if is_busy(&error) && wait.wait_for_retry().await => {}
-                begun => break begun?,
-            }
-        }
-        connection.busy_timeout(LOCK_TIMEOUT)?;
+        begin_immediate(&connection, notice).await?;
+        connection.busy_timeout(COMMAND_TIMEOUT)?;
         Ok(Self { connection, engine })
     }
 
@@ -161,7 +141,9 @@ impl SqliteSession {
     pub(crate) async fn commit(mut self) -> Result<()> {
         let committed = self.connection.execute_batch("COMMIT");
         committed.map_err(|error| commit_error(&error))?;
-        self.engine.keep();
+        // Not discarded. The lock ends last.
+        drop(self.connection);
+        drop(self.engine.0.take());
         Ok(())
     }
 }
@@ -200,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.db");
         let target = async || SqliteSession::target(&path, || ()).await.unwrap();
-        target().await.engine.keep();
+        target().await.commit().await.unwrap();
         let advice = format!(
             "{} is in use by process {}: try again when that copy has finished",
             path.display(),

@@ -2,15 +2,14 @@
 //! the table in one transaction. The lock of an import tells a server that its creations should wait for it.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
 use super::connect::{sibling, sql_text};
-use super::error::{commit_error, is_busy};
+use super::error::commit_error;
 use super::lock::FileLock;
-use super::lock_wait::Wait;
+use super::lock_wait::{Wait, begin_immediate};
 use super::open;
 use super::open_error::OpenError;
 use crate::new_file::{NewFile, Overwrite};
@@ -135,18 +134,8 @@ impl SqliteImport {
                 }
             }
         });
-        let mut wait = Wait::new(self.notice);
-        // SQLite itself would wait without noticing a signal.
-        let begin = || {
-            self.connection.busy_timeout(Duration::ZERO)?;
-            self.connection.execute_batch("BEGIN IMMEDIATE")
-        };
-        loop {
-            match begin() {
-                Err(error) if is_busy(&error) && wait.wait_for_retry().await => {}
-                begun => break begun.map_err(StoreError::from)?,
-            }
-        }
+        let begun = begin_immediate(&self.connection, self.notice).await;
+        begun.map_err(StoreError::from)?;
         self.execute_insert()
             .map_err(|error| match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) if self.ids == IdSource::Kept => {

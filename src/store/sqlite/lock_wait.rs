@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+use super::error::is_busy;
+
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
@@ -20,6 +22,19 @@ pub(super) fn wait_as_command(connection: &mut Connection, notice: fn()) -> rusq
         }
         wait.wait_for_retry_blocking()
     }))
+}
+
+/// Begins a transaction that writes, and waits for its lock as a command does. SQLite itself would wait without noticing a signal, so
+/// the connection has no timeout of its own afterwards.
+pub(super) async fn begin_immediate(connection: &Connection, notice: fn()) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let mut wait = Wait::new(notice);
+    loop {
+        match connection.execute_batch("BEGIN IMMEDIATE") {
+            Err(error) if is_busy(&error) && wait.wait_for_retry().await => {}
+            begun => return begun,
+        }
+    }
 }
 
 /// One wait of a command.
