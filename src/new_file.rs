@@ -92,13 +92,9 @@ impl NewFile {
         let folder = folder(target).canonicalize().map_err(failed)?;
         remove_leftovers(&folder, |leftover| *leftover == *name);
         let (temporary, file) = loop {
-            let mut random = [0; 8];
-            getrandom::fill(&mut random).map_err(|error| failed(error.into()))?;
+            let random = getrandom::u64().map_err(|error| failed(error.into()))?;
             let mut unfinished = name.to_owned();
-            unfinished.push(format!(
-                "{TEMPORARY_SUFFIX}{:016x}",
-                u64::from_ne_bytes(random)
-            ));
+            unfinished.push(format!("{TEMPORARY_SUFFIX}{random:016x}"));
             let temporary = folder.join(unfinished);
             let file = OpenOptions::new()
                 .write(true)
@@ -270,14 +266,10 @@ fn remove_sqlite_files(file: &Path) {
 }
 
 fn remove_unless_held(path: &Path) {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(
-            OFlags::NOFOLLOW
-                .union(OFlags::NONBLOCK)
-                .bits()
-                .cast_signed(),
-        )
+        .custom_flags(flags.bits().cast_signed())
         .open(path);
     let Ok(file) = opened else { return };
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {

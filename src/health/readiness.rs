@@ -32,13 +32,6 @@ named! {
     }
 }
 
-impl Check {
-    /// Whether its result is logged here. The others are logged with their cause where they are detected.
-    const fn is_logged_here(self) -> bool {
-        matches!(self, Self::Store | Self::Keys | Self::Clock)
-    }
-}
-
 /// The result of a check. Reasons are public: a few words, never the text of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CheckState {
@@ -175,7 +168,9 @@ impl Checks {
 
     /// Logs a result if it has changed since the last one. A different reason alone is not a change.
     fn log(&mut self, check: Check, state: &CheckState) {
-        let is_quiet = !check.is_logged_here() || (check != Check::Store && self.in_outage());
+        // The others are logged with their cause where they are detected.
+        let is_logged_here = matches!(check, Check::Store | Check::Keys | Check::Clock);
+        let is_quiet = !is_logged_here || (check != Check::Store && self.in_outage());
         let last = self.states[check as usize].as_ref();
         let has_changed = last.map(CheckState::as_str) != Some(state.as_str());
         let logged = &mut self.logged[check as usize];

@@ -18,12 +18,8 @@ pub struct UsageRecorder {
 impl UsageRecorder {
     /// A recorder with a random ID: no two processes share one.
     pub fn new() -> std::io::Result<Self> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id)?;
-        Ok(Self {
-            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
-            last: 0,
-        })
+        let id = format!("{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?);
+        Ok(Self { id, last: 0 })
     }
 
     /// The next batch. The previous one MUST have been stored, or must not be sent again.

@@ -148,14 +148,9 @@ impl BackupFolder {
 
     fn write_list(&self, entries: &[ListedBackup]) -> Result<()> {
         let mut text = format!("deployment {}\n", self.deployment.0);
-        for ListedBackup {
-            name,
-            bytes,
-            modified,
-        } in entries
-        {
+        for entry in entries {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name} {bytes} {modified}");
+            let _ = writeln!(text, "{} {} {}", entry.name, entry.bytes, entry.modified);
         }
         let path = self.folder.join(LIST_FILE);
         let new = NewFile::create(&path, Overwrite::Yes)?;

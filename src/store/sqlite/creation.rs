@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::fault::Fault;
 use crate::pet::PetId;
-use crate::store::contract::{Creation, CreationOutcome, IdempotencyRecord};
+use crate::store::contract::{Creation, CreationOutcome};
 
 /// Inserts an animal, unless it was created by an earlier attempt.
 pub(super) fn create(
@@ -34,19 +34,16 @@ pub(super) fn create(
             pet.status.as_str()
         ])?;
     let id = PetId(connection.last_insert_rowid());
-    if let Some(IdempotencyRecord {
-        key,
-        idempotency_key,
-        fingerprint,
-        created_at,
-    }) = &idempotency
-    {
-        connection
-            .prepare_cached(
-                "INSERT OR REPLACE INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![key.0, idempotency_key, fingerprint, id.0, created_at.as_millis()])?;
+    if let Some(record) = &idempotency {
+        let insert = "INSERT OR REPLACE INTO idempotency (api_key_id, idempotency_key, fingerprint, pet_id, created_at)
+                      VALUES (?1, ?2, ?3, ?4, ?5)";
+        connection.prepare_cached(insert)?.execute(params![
+            record.key.0,
+            record.idempotency_key,
+            record.fingerprint,
+            id.0,
+            record.created_at.as_millis()
+        ])?;
     }
     Ok(CreationOutcome::New(pet.with_id(id)))
 }

@@ -26,16 +26,6 @@ pub(super) enum FileState {
     Format(i32),
 }
 
-impl FileState {
-    /// The format, if it is a database of this program.
-    pub(super) fn format(self) -> Option<i32> {
-        match self {
-            Self::Format(format) => Some(format),
-            Self::Missing | Self::Empty => None,
-        }
-    }
-}
-
 /// Inspects the file at a path without creating it. Next to a write-ahead log, SQLite may create its index (`-shm`). Rejects files of
 /// other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {

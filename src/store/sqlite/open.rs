@@ -59,7 +59,10 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         let problem = "its folder does not exist: create it first";
         return Err(OpenError::cannot_open(path, problem));
     }
-    let format = found.format();
+    let format = match found {
+        FileState::Format(format) => Some(format),
+        FileState::Missing | FileState::Empty => None,
+    };
     let known = migrations::CURRENT_FORMAT.into();
     WrongFormat::check(&path.display(), format.map(i64::from), known, mode)?;
     let format_change = |before: Option<i32>| FormatChange {
