@@ -20,6 +20,16 @@ pub struct InvalidFile {
     pub problem: String,
 }
 
+impl InvalidFile {
+    /// Converts a problem with this file into the error.
+    pub(crate) fn of(path: &Path) -> impl Fn(String) -> Self {
+        move |problem| Self {
+            path: path.to_owned(),
+            problem,
+        }
+    }
+}
+
 /// Reads a file that is not secret. The error is the problem, without the path.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     content(open(path)?)
@@ -47,10 +57,7 @@ pub(crate) fn read_secret_line(path: &Path, secret: &str) -> Result<String, Inva
             line => Ok(line.to_owned()),
         }
     });
-    line.map_err(|problem| InvalidFile {
-        path: path.to_owned(),
-        problem,
-    })
+    line.map_err(InvalidFile::of(path))
 }
 
 /// Opens a regular file: opening a pipe would wait until somebody writes to it.

@@ -241,10 +241,8 @@ impl ServeOptions {
             }
         };
         let token = read_secret_line(path, "token").and_then(|line| {
-            line.parse().map_err(|error| InvalidFile {
-                path: path.clone(),
-                problem: format!("the first line {error}"),
-            })
+            let problem = |error| format!("the first line {error}");
+            line.parse().map_err(problem).map_err(InvalidFile::of(path))
         });
         Ok(Some(
             token.map_err(InvalidConfig::of_file("--admin-token-file"))?,

@@ -67,10 +67,8 @@ impl Tls {
     pub fn load(cert: PathBuf, key: PathBuf) -> Result<Self, InvalidFile> {
         let (digest, pair) = read_pair(&cert, &key);
         let current = Arc::new(CurrentPair(Mutex::new(pair?)));
-        let mut config = config(Arc::clone(&current)).map_err(|error| InvalidFile {
-            path: cert.clone(),
-            problem: format!("cannot set up TLS: {error}"),
-        })?;
+        let mut config = config(Arc::clone(&current))
+            .map_err(|error| InvalidFile::of(&cert)(format!("cannot set up TLS: {error}")))?;
         let http1_acceptor = TlsAcceptor::from(Arc::new(config.clone()));
         // In order of preference.
         config.alpn_protocols.insert(0, HTTP_2.to_vec());

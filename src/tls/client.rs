@@ -94,12 +94,9 @@ impl ClientTls {
 pub(crate) fn read_roots(
     path: &Path,
 ) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), InvalidFile> {
-    let failed = |problem| InvalidFile {
-        path: path.to_owned(),
-        problem,
-    };
+    let failed = InvalidFile::of(path);
     let trusted = files::read(path).and_then(|pem| pair::chain(&pem));
-    let trusted = trusted.map_err(failed)?;
+    let trusted = trusted.map_err(&failed)?;
     let mut store = RootCertStore::empty();
     for certificate in &trusted {
         let added = store.add(certificate.clone());

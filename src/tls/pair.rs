@@ -34,10 +34,7 @@ pub(crate) fn read(cert: &Path, key: &Path) -> (Digest, Result<Pair, InvalidFile
             Err(problem) => digest.update(problem),
         }
     }
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        |problem| InvalidFile { path, problem }
-    };
+    let failed = InvalidFile::of;
     let pair = cert_read.map_err(failed(cert)).and_then(|cert_pem| {
         let key_pem = key_read.map_err(failed(key))?;
         let chain = chain(&cert_pem).map_err(failed(cert))?;
