@@ -180,7 +180,7 @@ impl CopySession {
                 Self::Sqlite(Box::new(SqliteSession::source(path).map_err(failure)?))
             }
             Database::Postgres(url) => {
-                let source = PgSession::source(database, url).await.map_err(failure)?;
+                let source = PgSession::source(url).await.map_err(failure)?;
                 Self::Postgres(Box::new(source))
             }
         };
@@ -201,7 +201,7 @@ impl CopySession {
                     Self::Sqlite(_) => None,
                     Self::Postgres(source) => Some(&**source),
                 };
-                let target = PgSession::target(database, url, source).await;
+                let target = PgSession::target(url, source).await;
                 let target = target.map_err(failure)?.ok_or(CopyError::SameDatabase)?;
                 Self::Postgres(Box::new(target))
             }

@@ -27,7 +27,7 @@ impl Engine {
                 (Self::Sqlite(engine), format_change)
             }
             Database::Postgres(url) => {
-                let opening = Postgres::open(database, url, mode, max_waiting);
+                let opening = Postgres::open(url, mode, max_waiting);
                 let (engine, format_change) = opening.await?;
                 (Self::Postgres(Box::new(engine)), format_change)
             }

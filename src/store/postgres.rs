@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use anyhow::{Context, bail};
 use tokio_postgres::config::SslNegotiation;
 
-use super::contract::{Database, FormatChange, Mode, PostgresUrl, WrongFormat};
+use super::contract::{FormatChange, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use error::PgError;
@@ -49,7 +49,6 @@ use writer::PgWriter;
 impl Postgres {
     /// Connects, and migrates the database if this mode allows that. At most `max_waiting` creations wait.
     pub(crate) async fn open(
-        database: &Database,
         url: &PostgresUrl,
         mode: Mode,
         max_waiting: usize,
@@ -95,7 +94,7 @@ impl Postgres {
             checked.await.context("--database")?;
         }
         let current = migrations::current_format();
-        WrongFormat::check(database, found, current, mode)?;
+        WrongFormat::check(url, found, current, mode)?;
         let before = match found {
             Some(format) if format == current => found,
             _ => migrate::run(&pool).await.context("--database")?,
@@ -105,7 +104,7 @@ impl Postgres {
         if mode.serves() {
             match nodes::register(&pool).await {
                 Ok(Ok(id)) => node = id,
-                Ok(Err(found)) => WrongFormat::check(database, Some(found), current, mode)?,
+                Ok(Err(found)) => WrongFormat::check(url, Some(found), current, mode)?,
                 // Reads are served anyway.
                 Err(error @ (PgError::Unavailable(_) | PgError::Cancelled(_))) => tracing::warn!(
                     %error,

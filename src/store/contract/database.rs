@@ -4,8 +4,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use tokio_postgres::config::Host;
-
 use super::postgres_url::{MALFORMED, PostgresUrl};
 use crate::tls::Verification;
 
@@ -73,29 +71,13 @@ impl Database {
     }
 }
 
-/// For people: the file, or the server without its password.
+/// For people: the file, or the servers without the password.
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let servers = match self {
-            Self::Sqlite(path) => return path.display().fmt(f),
-            Self::Postgres(url) => url.servers(),
-        };
-        f.write_str("postgres://")?;
-        for (index, server) in servers.iter().enumerate() {
-            if index > 0 {
-                f.write_str(",")?;
-            }
-            match server.get_hosts().first() {
-                Some(Host::Tcp(name)) => f.write_str(name)?,
-                Some(Host::Unix(path)) => path.display().fmt(f)?,
-                None => {}
-            }
-            if let Some(port) = server.get_ports().first() {
-                write!(f, ":{port}")?;
-            }
+        match self {
+            Self::Sqlite(path) => path.display().fmt(f),
+            Self::Postgres(url) => url.fmt(f),
         }
-        let name = servers.first().and_then(tokio_postgres::Config::get_dbname);
-        write!(f, "/{}", name.unwrap_or_default())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The URL of PostgreSQL. Its parameters for TLS have libpq's names and meaning; tokio-postgres knows only some of them.
 
+use std::fmt;
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -36,6 +37,15 @@ pub(super) const MALFORMED: &str = "must be sqlite:PATH or postgres://USER:PASSW
 impl PostgresUrl {
     pub fn servers(&self) -> &[Config] {
         &self.servers
+    }
+
+    /// The host of one of the servers, for people.
+    pub(crate) fn host(server: &Config) -> String {
+        match server.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => String::new(),
+        }
     }
 
     pub(crate) fn has_password(&self) -> bool {
@@ -118,6 +128,20 @@ impl FromStr for PostgresUrl {
             mode,
             files,
         })
+    }
+}
+
+/// For people: the servers, without the password.
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let server = |server: &Config| match server.get_ports().first() {
+            Some(port) => format!("{}:{port}", Self::host(server)),
+            None => Self::host(server),
+        };
+        let servers: Vec<String> = self.servers.iter().map(server).collect();
+        let servers = servers.join(",");
+        let name = self.servers.first().and_then(Config::get_dbname);
+        write!(f, "postgres://{servers}/{}", name.unwrap_or_default())
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Connection, Socket};
 
@@ -21,6 +21,7 @@ use super::fault;
 use super::tls::PgStream;
 use crate::fault::Fault;
 use crate::mutex::lock;
+use crate::store::contract::PostgresUrl;
 use crate::tls::ClientTls;
 
 pub(super) const MAX_CONNECTIONS: usize = 16;
@@ -236,7 +237,7 @@ impl ConnectorState {
     async fn connect_to(&self, server: &Config) -> Connected {
         let connected = open(server, &self.tls).await;
         let (client, connection) = connected.map_err(|error| {
-            let (host, explained) = (host(server), self.tls.explain(&error));
+            let (host, explained) = (PostgresUrl::host(server), self.tls.explain(&error));
             if let Some(cause) = &explained {
                 lock(&self.tls_failure).failed(&host, cause);
             }
@@ -270,15 +271,6 @@ async fn open(server: &Config, tls: &ClientTls) -> Result<NewConnection, tokio_p
     let mut plain = server.clone();
     plain.ssl_mode(SslMode::Disable);
     plain.connect(tls.clone()).await
-}
-
-/// The server of a configuration, for people.
-fn host(server: &Config) -> String {
-    match server.get_hosts().first() {
-        Some(Host::Tcp(name)) => name.clone(),
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => String::new(),
-    }
 }
 
 /// Prepares the statements of transactions and of frequent reads, and sets the limits, in one round trip. Prepared one by one, as they are

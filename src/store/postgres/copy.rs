@@ -19,8 +19,8 @@ use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK_NODES};
 use super::pool::{Lease, SqlValue};
 use super::unlimited::NO_LIMITS;
 use crate::store::contract::{
-    CHUNK_ROWS, COUNTED_TABLES, ColumnType, Counters, Database, Mode, PostgresUrl,
-    Result as StoreResult, Row, Table, Value,
+    CHUNK_ROWS, COUNTED_TABLES, ColumnType, Counters, Mode, PostgresUrl, Result as StoreResult,
+    Row, Table, Value,
 };
 
 /// How long a server has to end a copy that was interrupted.
@@ -35,8 +35,8 @@ pub(crate) struct PgSession {
 }
 
 impl PgSession {
-    pub(crate) async fn source(database: &Database, url: &PostgresUrl) -> anyhow::Result<Self> {
-        let session = Self::connect(database, url, Mode::Copy { create: false }).await?;
+    pub(crate) async fn source(url: &PostgresUrl) -> anyhow::Result<Self> {
+        let session = Self::connect(url, Mode::Copy { create: false }).await?;
         let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ";
         session.begin(session.lease.batch_execute(snapshot)).await?;
         Ok(session)
@@ -44,11 +44,10 @@ impl PgSession {
 
     /// Begins to write a database, which is created first if it is missing. None if it is the source, by whatever name.
     pub(crate) async fn target(
-        database: &Database,
         url: &PostgresUrl,
         source: Option<&Self>,
     ) -> anyhow::Result<Option<Self>> {
-        let session = Self::connect(database, url, Mode::Copy { create: true }).await?;
+        let session = Self::connect(url, Mode::Copy { create: true }).await?;
         if let Some(source) = source
             && source.deployment().await? == session.deployment().await?
             && session.is_locked().await?
@@ -60,8 +59,8 @@ impl PgSession {
         Ok(Some(session))
     }
 
-    async fn connect(database: &Database, url: &PostgresUrl, mode: Mode) -> anyhow::Result<Self> {
-        let (engine, _) = Postgres::open(database, url, mode, 1).await?;
+    async fn connect(url: &PostgresUrl, mode: Mode) -> anyhow::Result<Self> {
+        let (engine, _) = Postgres::open(url, mode, 1).await?;
         Ok(Self {
             lease: engine.pool.borrow().await?,
             engine,
