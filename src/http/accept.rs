@@ -18,7 +18,6 @@ use super::connections::{Connections, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
 use super::service::Worker;
-use super::timeouts::SHUTDOWN_GRACE;
 use super::tls::{HTTP_2, Handshake, perform_handshake};
 use super::{ConnectionLimit, Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
@@ -173,7 +172,7 @@ async fn serve_encrypted<S: Service + 'static>(
     peer: IpAddr,
     worker: &Rc<Worker<S>>,
 ) {
-    match perform_handshake(tls, tcp, slot.activity(), worker, SHUTDOWN_GRACE).await {
+    match perform_handshake(tls, tcp, slot.activity(), worker).await {
         Handshake::Done(stream) => match stream.get_ref().1.alpn_protocol() {
             Some(HTTP_2) => http2::serve(stream, slot, peer, worker).await,
             _ => connection::serve(stream, slot, peer, worker).await,

@@ -19,8 +19,7 @@ pub(super) struct Validity {
 
 /// Returns when a certificate is valid. `None` if it is malformed.
 pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
-    let (certificate, _) = expect(SEQUENCE, certificate)?;
-    let (mut rest, _) = expect(SEQUENCE, certificate)?;
+    let mut rest = expect(SEQUENCE, expect(SEQUENCE, certificate)?)?;
     if let (VERSION, _, after) = element(rest)? {
         rest = after;
     }
@@ -28,7 +27,7 @@ pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
     for _ in 0..3 {
         (_, _, rest) = element(rest)?;
     }
-    let (validity, _) = expect(SEQUENCE, rest)?;
+    let validity = expect(SEQUENCE, rest)?;
     let (_, _, not_after) = element(validity)?;
     Some(Validity {
         not_before: time(validity)?,
@@ -43,10 +42,8 @@ const ECDSA_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 /// The hash of a server's certificate that binds a login to the connection (`tls-server-end-point`, RFC 5929). `None` if the
 /// certificate's signature does not define which hash that is.
 pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
-    let (content, _) = expect(SEQUENCE, certificate)?;
-    let (_, _, algorithm) = element(content)?;
-    let (algorithm, _) = expect(SEQUENCE, algorithm)?;
-    let (algorithm, _) = expect(OBJECT_IDENTIFIER, algorithm)?;
+    let (_, _, algorithm) = element(expect(SEQUENCE, certificate)?)?;
+    let algorithm = expect(OBJECT_IDENTIFIER, expect(SEQUENCE, algorithm)?)?;
     let (&hash, arc) = algorithm.split_last()?;
     match (arc, hash) {
         // MD5 and SHA-1 are replaced by SHA-256.
@@ -92,12 +89,10 @@ fn text(bytes: &[u8]) -> Option<&str> {
         .filter(|text| text.is_ascii())
 }
 
-/// The content of an element with this tag, and what follows it.
-fn expect(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    match element(bytes)? {
-        (found, content, rest) if found == tag => Some((content, rest)),
-        _ => None,
-    }
+/// The content of the first element, if it has this tag.
+fn expect(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
+    let (found, content, _) = element(bytes)?;
+    (found == tag).then_some(content)
 }
 
 /// The tag and the content of the first element, and what follows it.

@@ -88,22 +88,18 @@ fn day(time: UnixTime) -> Day {
 
 /// The error of rustls among the causes of an error.
 fn find<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        // The crate redis shares its causes.
-        if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
-            return find(&**shared);
-        }
-        // Its source is the source of the inner error, not the inner error itself.
-        if let Some(io) = error.downcast_ref::<io::Error>()
-            && let Some(inner) = io.get_ref()
-        {
-            return find(inner);
-        }
-        next = error.source();
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
     }
-    None
+    // The crate redis shares its causes.
+    if let Some(shared) = error.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
+        return find(&**shared);
+    }
+    // Its source is the source of the inner error, not the inner error itself.
+    if let Some(io) = error.downcast_ref::<io::Error>()
+        && let Some(inner) = io.get_ref()
+    {
+        return find(inner);
+    }
+    find(error.source()?)
 }

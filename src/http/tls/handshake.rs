@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
@@ -11,6 +10,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::super::activity::Activity;
 use super::super::service::Worker;
+use super::super::timeouts::SHUTDOWN_GRACE;
 use super::Tls;
 
 /// Bytes that TLS buffers for a client that does not read: one record. rustls would buffer four.
@@ -31,14 +31,13 @@ pub(in crate::http) enum Handshake {
     Ended,
 }
 
-/// Performs the handshake within the timeout of a request; once a shutdown has started, it has only `grace` left. An evicted connection
-/// is closed.
+/// Performs the handshake within the timeout of a request; once a shutdown has started, it has only
+/// [`SHUTDOWN_GRACE`] left. An evicted connection is closed.
 pub(in crate::http) async fn perform_handshake<S>(
     tls: &Tls,
     tcp: TcpStream,
     activity: &Activity,
     worker: &Worker<S>,
-    grace: Duration,
 ) -> Handshake {
     let mut handshake = pin!(async {
         match is_plain(&tcp).await {
@@ -67,7 +66,8 @@ pub(in crate::http) async fn perform_handshake<S>(
         }
         if worker.draining.get() && !draining {
             draining = true;
-            timer.as_mut().reset(deadline.min(Instant::now() + grace));
+            let grace_ends = Instant::now() + SHUTDOWN_GRACE;
+            timer.as_mut().reset(deadline.min(grace_ends));
         }
         timer.as_mut().poll(cx).map(|()| match draining {
             true => Handshake::Ended,

@@ -17,7 +17,7 @@ use crate::store::row::SqlRow;
 
 /// Locks the row until the commit: another node that creates waits here, and so finds the animals and the records that this one
 /// writes.
-const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
+pub(super) const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
 
 const KNOWN_RECORDS: &str = "SELECT r.api_key_id, r.idempotency_key, r.pet_id, r.fingerprint
      FROM unnest($1::int8[], $2::bytea[], $3::int8[]) AS asked (api_key_id, idempotency_key, since)

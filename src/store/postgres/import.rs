@@ -15,6 +15,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::counters::RAISE_REVISION;
+use super::creation::LOCK_LAST_ID;
 use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
@@ -65,8 +66,6 @@ const LOCK_IMPORTS: &str = "SELECT pg_advisory_xact_lock(7521983764571289)";
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 const LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets'";
-
-const LOCK_LAST_ID: &str = "SELECT number FROM counters WHERE what = 'pets' FOR UPDATE";
 
 const INSERT_STAGED: &str = "INSERT INTO pets (id, name, category_id, status)
      SELECT $1 + id, name, category_id, status FROM staged ORDER BY id";

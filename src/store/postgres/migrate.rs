@@ -4,7 +4,7 @@
 use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::migrations::{FIRST_FORMAT_WITH_NODES, Migration, current_format, migrations};
-use super::nodes;
+use super::nodes::{self, SELECT_FORMAT};
 use super::pool::{Lease, Pool};
 use super::transaction::{backoff, transact};
 use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, reporting};
@@ -27,9 +27,7 @@ async fn number(lease: &Lease) -> PgResult<Option<i64>> {
     if table.is_none() {
         return Ok(None);
     }
-    let rows = lease
-        .query("SELECT format FROM animal_store_format WHERE id = 1", &[])
-        .await?;
+    let rows = lease.query(SELECT_FORMAT, &[]).await?;
     Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
 }
 
@@ -50,8 +48,8 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
     }
     transact(pool, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
-        let lock = "SELECT format FROM animal_store_format WHERE id = 1 FOR UPDATE";
-        let row = reporting(WAITING_FOR_MIGRATION, transaction.query_one(lock, &[])).await?;
+        let lock = format!("{SELECT_FORMAT} FOR UPDATE");
+        let row = reporting(WAITING_FOR_MIGRATION, transaction.query_one(&lock, &[])).await?;
         let before: i64 = row.try_get(0)?;
         let current = current_format();
         if before > current {

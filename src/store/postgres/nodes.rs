@@ -29,7 +29,7 @@ const DEAD_NODE_RETENTION_MILLIS: i64 = 3_600_000;
 /// While it is locked, no node registers.
 pub(super) const LOCK_NODES: &str = "SELECT number FROM counters WHERE what = 'nodes' FOR UPDATE";
 
-const SELECT_FORMAT: &str = "SELECT format FROM animal_store_format WHERE id = 1";
+pub(super) const SELECT_FORMAT: &str = "SELECT format FROM animal_store_format WHERE id = 1";
 
 const INSERT_NODE: &str = "INSERT INTO nodes (id, version, format, seen_at)
      VALUES ($1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1000)::int8)";
