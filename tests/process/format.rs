@@ -134,6 +134,51 @@ fn an_older_file_is_migrated_by_migrate_serve_and_import_and_by_no_other_command
 }
 
 #[test]
+fn what_an_operator_has_added_to_a_file_survives_a_migration() {
+    let folder = folder();
+    older(folder.path());
+    let added = "CREATE VIEW open_orders AS SELECT id FROM orders WHERE status = 'open';
+                 CREATE TABLE notes (order_id INTEGER REFERENCES orders (id) ON DELETE CASCADE);
+                 CREATE INDEX orders_by_time ON orders (placed_at);
+                 CREATE TRIGGER changed AFTER UPDATE ON pets BEGIN INSERT INTO notes SELECT id FROM orders; END;
+                 CREATE TRIGGER placed AFTER INSERT ON orders BEGIN INSERT INTO notes VALUES (new.id); END;
+                 INSERT INTO orders (pet_id, status, placed_at, ended_at) VALUES (1, 'complete', 7, 8)";
+    let database = || Connection::open(folder.path().join(FILE)).expect("a file");
+    database().execute_batch(added).expect("additions");
+    let listed = || {
+        let names = "'open_orders', 'notes', 'orders_by_time', 'changed', 'placed'";
+        let sql = format!(
+            "SELECT group_concat(sql ORDER BY name) FROM sqlite_schema WHERE name IN ({names})"
+        );
+        let text = |sql: &str| database().query_row(sql, (), |row| row.get::<_, String>(0));
+        (
+            text(&sql).expect("their SQL"),
+            text("SELECT group_concat(order_id) FROM notes").expect("the rows"),
+        )
+    };
+    let before = listed();
+    assert_eq!(before.1, "1");
+    // A migration that fails changes nothing.
+    database()
+        .execute_batch("CREATE TABLE new_orders (id)")
+        .expect("a table");
+    let line = run(folder.path(), &[], &["migrate"]).fails_with(1);
+    let present = current_format();
+    let failed = format!(
+        "cannot open animal-store.db: cannot migrate it from format 2 to {present}: table new_orders already exists"
+    );
+    assert!(line.contains(&failed), "{line}");
+    database()
+        .execute_batch("DROP TABLE new_orders")
+        .expect("no table");
+    run(folder.path(), &[], &["migrate"]).exits(0);
+    assert_eq!(listed(), before);
+    // The order changes its animal, so both triggers run.
+    run(folder.path(), &[], &["orders", "place", "--pet", "1"]).exits(0);
+    assert_eq!(listed().1, "1,1,2");
+}
+
+#[test]
 fn migrate_reports_what_it_did() {
     let folder = folder();
     let present = current_format();

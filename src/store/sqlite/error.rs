@@ -77,6 +77,19 @@ pub(super) fn is_write_failure(error: &Error) -> bool {
     code == Some(ffi::SQLITE_IOERR_WRITE)
 }
 
+/// The same error, whose text begins with what failed.
+pub(super) fn with_context(failed: &str, error: Error) -> Error {
+    let (code, text) = match error {
+        Error::SqliteFailure(code, _) => (code, error.to_string()),
+        // Its own text repeats the whole script.
+        Error::SqlInputError {
+            error: code, msg, ..
+        } => (code, msg),
+        other => return other,
+    };
+    Error::SqliteFailure(code, Some(format!("{failed}: {text}")))
+}
+
 /// The error of a write for which there was no space, for this reason.
 pub(super) fn disk_full(reason: String) -> Error {
     Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), Some(reason))
