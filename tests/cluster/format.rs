@@ -267,6 +267,27 @@ fn a_node_that_is_killed_while_it_migrates_leaves_nothing_behind_and_the_next_on
 }
 
 #[test]
+fn a_migration_that_is_killed_while_it_waits_for_a_lock_keeps_no_locks_of_its_own() {
+    let postgres = Postgres::start();
+    let url = postgres.url();
+    on(&url, "migrate").exits(0);
+    let older = "update animal_store_format set format = 4; drop index orders_listed";
+    postgres.psql("postgres", older);
+    let sql_client = SqlClient::open(&url.parse().expect("a database"));
+    sql_client.lock("orders");
+    let node = Starting::on(&url);
+    let waiting = || {
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
+        postgres.psql("postgres", waiting)
+    };
+    eventually(TIMEOUT, "it waits", || waiting() == "1");
+    drop(node);
+    eventually(TIMEOUT, "its session ends", || waiting() == "0");
+    sql_client.unlock();
+    on(&url, "migrate").exits(0);
+}
+
+#[test]
 fn a_long_migration_extends_the_start_timeout_of_the_service_manager() {
     let postgres = Postgres::start();
     slow_down(&postgres, 3);

@@ -20,6 +20,7 @@ use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
+use super::unlimited::detect_disconnect;
 use crate::pet::{IdSource, PetId};
 use crate::store::contract::{
     CHUNK_ROWS, ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy,
@@ -31,10 +32,6 @@ const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      SET idle_in_transaction_session_timeout = 1000; \
      CREATE TEMPORARY TABLE staged
          (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";
-
-/// PostgreSQL ends a statement within a second after the command was stopped or killed. Otherwise it would notice that only when the statement
-/// ends, and the next import would wait until then.
-const DETECT_DISCONNECT: &str = "SET client_connection_check_interval = 1000";
 
 const GRANT_TEMPORARY: &str =
     "SELECT format('GRANT TEMPORARY ON DATABASE %I TO %I', current_database(), current_user)";
@@ -99,8 +96,7 @@ impl Postgres {
                     _ => error.into(),
                 });
             }
-            // PostgreSQL before 14 does not have this setting, and some operating systems do not support it.
-            let _ = lease.batch_execute(DETECT_DISCONNECT).await;
+            detect_disconnect(&lease).await;
             Ok(PgImport {
                 lease,
                 ids,

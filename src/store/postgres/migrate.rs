@@ -1,13 +1,13 @@
 //! The formats of the database, each made from the previous one. The row of `animal_store_format` holds the current one,
 //! and is also the lock between nodes that start at the same time.
 
-use super::deadline::{LONG_TIMEOUT, with_timeout};
+use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::migrations::{FIRST_FORMAT_WITH_NODES, Migration, current_format, migrations};
 use super::nodes::{self, SELECT_FORMAT};
 use super::pool::{Lease, Pool};
 use super::transaction::{backoff, transact};
-use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, reporting};
+use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, detect_disconnect, reporting};
 
 /// How many times the creation of the lock is tried: two nodes that create the same table at the same time conflict.
 const MAX_ATTEMPTS: usize = 20;
@@ -46,7 +46,9 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
         attempt += 1;
         tokio::time::sleep(backoff(3)).await;
     }
-    transact(pool, async |transaction| {
+    let lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
+    detect_disconnect(&lease).await;
+    transact(lease, async |transaction| {
         transaction.batch_execute(NO_LIMITS).await?;
         let lock = format!("{SELECT_FORMAT} FOR UPDATE");
         let row = reporting(WAITING_FOR_MIGRATION, transaction.query_one(&lock, &[])).await?;

@@ -55,7 +55,8 @@ pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i
     let settings = format!(
         "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}"
     );
-    let registering = transact(pool, async |transaction| {
+    let lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
+    let registering = transact(lease, async |transaction| {
         transaction.batch_execute(&settings).await?;
         // First: a migration that excludes older nodes locks this row, too, so the format that is read next cannot become too new
         // before this node is registered. At another isolation level, it would be read as it was before the wait for this row.

@@ -7,27 +7,31 @@ use deadpool_postgres::Transaction;
 
 use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
-use super::pool::Pool;
+use super::pool::{Lease, Pool};
 
 /// Usually the deadline passes first.
 const MAX_ATTEMPTS: u32 = 20;
 
 /// Runs `write` in one transaction, and retries it, on the same connection, after a conflict with others.
 pub(super) async fn transact<T>(
-    pool: &Pool,
+    lease: Lease,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
 ) -> PgResult<T> {
-    commit(pool, &AtomicBool::new(false), write).await
+    commit(lease, &AtomicBool::new(false), write).await
 }
 
-/// The same with this timeout. [`PgError::Unconfirmed`] if it expires, or the connection is lost, during the commit.
+/// The same with this timeout, on any connection. [`PgError::Unconfirmed`] if it expires, or the connection is lost, during the commit.
 pub(super) async fn transact_within<T>(
     timeout: Duration,
     pool: &Pool,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
 ) -> PgResult<T> {
     let is_committing = AtomicBool::new(false);
-    match with_timeout(timeout, commit(pool, &is_committing, write)).await {
+    let committing = async {
+        let lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
+        commit(lease, &is_committing, write).await
+    };
+    match with_timeout(timeout, committing).await {
         Err(PgError::Unavailable(text) | PgError::DiskFull(text) | PgError::Cancelled(text))
             if is_committing.load(Relaxed) =>
         {
@@ -38,11 +42,10 @@ pub(super) async fn transact_within<T>(
 }
 
 async fn commit<T>(
-    pool: &Pool,
+    mut lease: Lease,
     is_committing: &AtomicBool,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
 ) -> PgResult<T> {
-    let mut lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
     let mut attempt = 1;
     loop {
         let done = async {
