@@ -84,8 +84,8 @@ impl Postgres {
         )?;
         check_settings(&pool, mode).await.context("--database")?;
         let found = with_timeout(LONG_TIMEOUT, migrate::format(&pool)).await;
-        if matches!(found, Err(PgError::Failed(_))) {
-            // Perhaps the role cannot even read the table of the format: then the missing privileges are the error.
+        if matches!(found, Err(PgError::Denied(_))) {
+            // The role cannot even read the table of the format: the error lists all missing privileges.
             check_privileges(&pool, mode).await?;
         }
         let found = found.context("--database")?;
@@ -97,7 +97,12 @@ impl Postgres {
         WrongFormat::check(url, found, current, mode)?;
         let before = match found {
             Some(format) if format == current => found,
-            _ => migrate::run(&pool).await.context("--database")?,
+            _ => match (migrate::run(&pool).await, found) {
+                (Err(PgError::Denied(cause)), Some(format)) => bail!(
+                    "--database: cannot migrate from format {format} to {current} as this role ({cause}): run `animal-store migrate` as the owner of the tables"
+                ),
+                (migrated, _) => migrated.context("--database")?,
+            },
         };
         let mut node = 0;
         check_privileges(&pool, mode).await?;

@@ -139,6 +139,31 @@ fn a_role_that_cannot_see_the_schema_of_the_tables_gets_the_statement_that_chang
 }
 
 #[test]
+fn a_role_that_cannot_migrate_is_told_to_run_migrate_as_the_owner_of_the_tables() {
+    let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
+    let owner = postgres.create_database("shop");
+    let migrate = |url: &str| run(PROGRAM, folder.path(), &["migrate", "--database", url]);
+    migrate(&owner).exits(0);
+    let older = "UPDATE animal_store_format SET format = 4; DROP INDEX orders_listed;
+                 CREATE ROLE clerk LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk";
+    postgres.psql("shop", older);
+    let clerk = owner.replace("animals@", "clerk@");
+    let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let serve = [&["20", PROGRAM, "serve", "--database", &clerk], &listen[..]].concat();
+    let served = run("timeout", folder.path(), &serve);
+    for rejected in [served, migrate(&clerk)] {
+        assert_eq!(
+            rejected.fails_with(1),
+            format!(
+                "animal-store: --database: cannot migrate from format 4 to {} as this role (PostgreSQL: db error: ERROR: must be owner of table orders): run `animal-store migrate` as the owner of the tables",
+                animal_store::store::FORMATS.1
+            )
+        );
+    }
+    migrate(&owner).exits(0);
+}
+
+#[test]
 fn an_import_whose_role_may_not_create_temporary_tables_names_the_statement_that_grants_it() {
     let (postgres, folder) = (Postgres::start(), TempDir::new().expect("a folder"));
     let owner = postgres.create_database("shop");

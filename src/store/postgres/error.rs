@@ -20,6 +20,8 @@ pub(crate) enum PgError {
     Unconfirmed(String),
     /// A unique constraint was violated. Permanent.
     UniqueViolation(String),
+    /// The role lacks a privilege. Permanent.
+    Denied(String),
     /// Permanent: a retry would fail, too.
     Failed(String),
 }
@@ -63,6 +65,7 @@ impl PgError {
             }
             Some(&SqlState::UNIQUE_VIOLATION) => Self::UniqueViolation(text),
             Some(&SqlState::DISK_FULL) => Self::DiskFull(text),
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Self::Denied(text),
             Some(code) if is_temporary(code) => Self::Unavailable(text),
             Some(_) => Self::Failed(text),
         }
@@ -97,7 +100,9 @@ impl From<PgError> for StoreError {
             | PgError::DiskFull(text)
             | PgError::Cancelled(text) => Self::Unavailable(text),
             PgError::Unconfirmed(text) => Self::Unconfirmed(text),
-            PgError::UniqueViolation(text) | PgError::Failed(text) => Self::Failed(text),
+            PgError::UniqueViolation(text) | PgError::Denied(text) | PgError::Failed(text) => {
+                Self::Failed(text)
+            }
         }
     }
 }

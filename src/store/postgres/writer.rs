@@ -159,7 +159,10 @@ impl CreationLoop {
                 // When an outage is over, or a lock is released, all writes succeed again, so any write shows that this failure is over.
                 let is_of_creations = matches!(
                     error,
-                    PgError::DiskFull(_) | PgError::UniqueViolation(_) | PgError::Failed(_)
+                    PgError::DiskFull(_)
+                        | PgError::UniqueViolation(_)
+                        | PgError::Denied(_)
+                        | PgError::Failed(_)
                 );
                 let needs_creation = has_begun.get() && is_of_creations;
                 let kind = "writes fail: see the log";
