@@ -163,7 +163,7 @@ fn cannot_open(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
     move |error| {
         let text = format!("{error:#}");
         let problem = text.strip_prefix("--database: ").unwrap_or(&text);
-        let problem = problem.replace("--database ", &format!("{option} "));
+        let problem = problem.replace("with --database ", &format!("with {option} "));
         CopyError::Failed(format!("{option}: {problem}"))
     }
 }

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use anyhow::{Context, bail};
 use tokio_postgres::config::SslNegotiation;
 
-use super::contract::{FormatChange, Mode, PostgresUrl, WrongFormat};
+use super::contract::{Database, FormatChange, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
 use deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use error::PgError;
@@ -94,7 +94,8 @@ impl Postgres {
             checked.await.context("--database")?;
         }
         let current = migrations::current_format();
-        WrongFormat::check(url, found, current, mode)?;
+        let database = Database::Postgres(url.clone());
+        WrongFormat::check(&database, found, current, mode)?;
         let before = match found {
             Some(format) if format == current => found,
             _ => match (migrate::run(&pool).await, found) {
@@ -109,7 +110,7 @@ impl Postgres {
         if mode.serves() {
             match nodes::register(&pool).await {
                 Ok(Ok(id)) => node = id,
-                Ok(Err(found)) => WrongFormat::check(url, Some(found), current, mode)?,
+                Ok(Err(found)) => WrongFormat::check(&database, Some(found), current, mode)?,
                 // Reads are served anyway.
                 Err(error @ (PgError::Unavailable(_) | PgError::Cancelled(_))) => tracing::warn!(
                     %error,

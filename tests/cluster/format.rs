@@ -151,9 +151,11 @@ fn only_serve_and_migrate_create_tables() {
     for args in COMMANDS {
         let advice = match args.starts_with("serve") {
             true => {
-                "run `animal-store migrate`, or start the server without --no-migrate, to create it"
+                "run `animal-store migrate` with its URL as --database, or start the server without --no-migrate, to create it"
             }
-            false => "run `animal-store migrate` or start the server to create it",
+            false => {
+                "run `animal-store migrate` with its URL as --database, or start the server, to create it"
+            }
         };
         assert_eq!(
             on(&postgres.url(), args).fails_with(1),
@@ -188,7 +190,7 @@ fn a_format_that_is_not_the_current_one_is_reported_in_one_line_and_left_alone()
     for (found, reason) in [
         (
             known - 1,
-            format!("needs format {known}: run `animal-store migrate`"),
+            format!("needs format {known}: run `animal-store migrate` with its URL as --database"),
         ),
         (
             known + 1,

@@ -99,7 +99,7 @@ fn an_older_file_is_migrated_by_migrate_serve_and_import_and_by_no_other_command
     let before = contents(folder.path());
     let present = current_format();
     let line = format!(
-        "animal-store: animal-store.db has format 2, and this version needs format {present}: run `animal-store migrate`"
+        "animal-store: animal-store.db has format 2, and this version needs format {present}: run `animal-store migrate --database sqlite:animal-store.db`"
     );
     let serve = [&["serve", "--no-migrate"][..], &FREE_PORTS].concat();
     for args in READING.into_iter().chain(WRITING).chain([&serve[..]]) {

@@ -158,7 +158,7 @@ fn a_command_that_needs_a_database_does_not_create_it() {
         let line = run(folder.path(), &[], args).fails_with(1);
         assert_eq!(
             line,
-            "animal-store: there is no database at animal-store.db: run `animal-store migrate` or start the server to create it"
+            "animal-store: there is no database at animal-store.db: run `animal-store migrate --database sqlite:animal-store.db`, or start the server, to create it"
         );
     }
     assert!(contents(folder.path()).is_empty());

@@ -1,6 +1,6 @@
 //! The mode in which a database is opened, and its format (schema version), which has to be that of this version.
 
-use std::fmt;
+use super::database::Database;
 
 /// The access to a database, and whether it may be migrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,29 +73,39 @@ pub(crate) struct WrongFormat(String);
 impl WrongFormat {
     /// Rejects a format that cannot be used in this mode. `found` is none if there is no database.
     pub(crate) fn check(
-        database: &dyn fmt::Display,
+        database: &Database,
         found: Option<i64>,
         known: i64,
         mode: Mode,
     ) -> Result<(), Self> {
+        let migrate = match database {
+            Database::Sqlite(path) => {
+                format!(
+                    "run `animal-store migrate --database sqlite:{}`",
+                    path.display()
+                )
+            }
+            // The URL may contain a password.
+            Database::Postgres(_) => "run `animal-store migrate` with its URL as --database".into(),
+        };
         match found {
             Some(found) if found > known => Err(Self(format!(
                 "{database} has format {found}, and this version supports formats up to {known}: use a newer animal-store"
             ))),
             None if !mode.creates() => {
                 let advice = match mode {
-                    Mode::Copy { .. } => "specify one that exists",
+                    Mode::Copy { .. } => "specify one that exists".into(),
                     Mode::Serve { .. } => {
-                        "run `animal-store migrate`, or start the server without --no-migrate, to create it"
+                        format!("{migrate}, or start the server without --no-migrate, to create it")
                     }
-                    _ => "run `animal-store migrate` or start the server to create it",
+                    _ => format!("{migrate}, or start the server, to create it"),
                 };
                 Err(Self(format!(
                     "there is no database at {database}: {advice}"
                 )))
             }
             Some(found) if found < known && !mode.migrates() => Err(Self(format!(
-                "{database} has format {found}, and this version needs format {known}: run `animal-store migrate`"
+                "{database} has format {found}, and this version needs format {known}: {migrate}"
             ))),
             _ => Ok(()),
         }

@@ -14,7 +14,7 @@ use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
 use super::{lock_wait, migrations};
 use crate::new_file::{NewFile, NewFileError, Overwrite, folder, remove_leftovers};
-use crate::store::contract::{FormatChange, Mode, WrongFormat};
+use crate::store::contract::{Database, FormatChange, Mode, WrongFormat};
 
 /// The oldest supported version of SQLite: earlier ones can lose commits in WAL mode.
 const MIN_SQLITE: i32 = 3_051_003;
@@ -64,7 +64,8 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         FileState::Missing | FileState::Empty => None,
     };
     let known = migrations::CURRENT_FORMAT.into();
-    WrongFormat::check(&path.display(), format.map(i64::from), known, mode)?;
+    let database = Database::Sqlite(path.into());
+    WrongFormat::check(&database, format.map(i64::from), known, mode)?;
     let format_change = |before: Option<i32>| FormatChange {
         before: before.map(i64::from),
         after: known,

@@ -133,13 +133,14 @@ fn a_target_of_an_older_format_is_rejected_and_not_migrated() {
     let embedded = Connection::open(folder.path().join("older.db")).expect("a database");
     let changed = embedded.pragma_update(None, "user_version", older);
     changed.expect("a format");
-    let reason = format!(
-        " has format {older}, and this version needs format {known}: run `animal-store migrate`"
-    );
-    for to in [&*url, file] {
+    let reason = format!(" has format {older}, and this version needs format {known}: run ");
+    for (to, command) in [
+        (&*url, "`animal-store migrate` with its URL as --database"),
+        (file, "`animal-store migrate --database sqlite:older.db`"),
+    ] {
         let line = copy(folder.path(), FROM, to, &[]).fails_with(1);
         assert!(line.starts_with("animal-store: --to: "), "{line}");
-        assert!(line.ends_with(&reason), "{line}");
+        assert!(line.ends_with(&format!("{reason}{command}")), "{line}");
     }
     assert_eq!(postgres.psql("postgres", format), older.to_string());
     let kept = embedded.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
