@@ -17,7 +17,7 @@ use super::error::PgError;
 use super::import;
 use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK_NODES};
 use super::pool::{Lease, SqlValue};
-use super::unlimited::NO_LIMITS;
+use super::unlimited::{NO_LIMITS, detect_disconnect};
 use crate::store::contract::{
     CHUNK_ROWS, COUNTED_TABLES, ColumnType, Counters, Mode, PostgresUrl, Result as StoreResult,
     Row, Table, Value,
@@ -61,10 +61,9 @@ impl PgSession {
 
     async fn connect(url: &PostgresUrl, mode: Mode) -> anyhow::Result<Self> {
         let (engine, _) = Postgres::open(url, mode, 1).await?;
-        Ok(Self {
-            lease: engine.pool.borrow().await?,
-            engine,
-        })
+        let lease = engine.pool.borrow().await?;
+        detect_disconnect(&lease).await;
+        Ok(Self { engine, lease })
     }
 
     async fn begin(
