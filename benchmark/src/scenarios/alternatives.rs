@@ -15,7 +15,7 @@ use crate::contender::{Contender, compete};
 use crate::cores::Affinity;
 use crate::data::Data;
 use crate::load::{self, Requests};
-use crate::process::Process;
+use crate::process::{Process, isolated};
 use crate::results::{Alternative, AlternativeMeasurements};
 
 /// An alternative: how to start it, and its paths.
@@ -78,15 +78,16 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Alternative>> {
             contenders.push(Contender::pinned(name, server, requests));
         }
     }
-    let mut measurements = compete(bench, "alternatives", start, contenders)?.into_iter();
+    let mut measured = compete(bench, "alternatives", start, contenders).map(Vec::into_iter);
     let mut alternatives = Vec::new();
     for (kind, result) in &tried {
-        let measured = match result {
-            Ok(()) => {
-                let [list, get] = super::take(measurements.by_ref().take(2).collect())?;
+        let measured = match (result, &mut measured) {
+            (Ok(()), Ok(measurements)) => {
+                let [list, get] = super::take(measurements.take(2).collect())?;
                 Ok(AlternativeMeasurements { list, get })
             }
-            Err(why) => Err(why.to_string()),
+            (Err(why), _) => Err(format!("{why:#}")),
+            (_, Err(why)) => Err(format!("{why:#}")),
         };
         alternatives.push(Alternative {
             name: kind.name.to_owned(),
@@ -125,15 +126,14 @@ impl<'a> Setup<'a> {
             File::create(setup.folder.path().join("db.json"))?,
             &json!({"pets": pets}),
         )?;
-        Command::new(bench.program("animal-store"))
-            .arg("openapi")
+        isolated(Command::new(bench.program("animal-store")).arg("openapi"))
             .stdout(File::create(setup.folder.path().join("openapi.json"))?)
             .stderr(Stdio::null())
             .status()?;
         Ok(setup)
     }
 
-    /// Starts an alternative and tries both requests: if it does not work, it is left out, and the run continues.
+    /// Starts an alternative and tries both requests: if it does not work, it is left out.
     fn check(&self, kind: &Kind) -> Result<()> {
         let step = format!("alternatives: {}", kind.name);
         self.bench.progress.set_message(step);

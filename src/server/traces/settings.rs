@@ -182,10 +182,13 @@ fn headers() -> Result<HashMap<String, String>, String> {
     };
     let header = |item: &str| {
         let (name, value) = item.split_once('=')?;
-        let value = percent::decode(value.trim())?.into_owned();
-        let is_valid =
-            HeaderName::try_from(name.trim()).is_ok() && HeaderValue::try_from(&value).is_ok();
-        is_valid.then(|| (name.trim().to_owned(), value))
+        let (name, value) = (name.trim(), value.trim());
+        // As the exporter does, which decodes it again: what is not an encoding is sent as it is.
+        let decoded = percent::decode(value).unwrap_or(value.into());
+        let is_valid = HeaderName::try_from(name).is_ok()
+            && HeaderValue::try_from(&*decoded).is_ok()
+            && !value.is_empty();
+        is_valid.then(|| (name.to_owned(), value.to_owned()))
     };
     let items = text.split(',').filter(|item| !item.trim().is_empty());
     let headers: Option<_> = items.map(header).collect();

@@ -60,7 +60,7 @@ fn the_collector_gets_the_headers_of_the_variable_that_is_not_empty() {
     let vars = [
         (
             "OTEL_EXPORTER_OTLP_HEADERS",
-            "authorization=Bearer%20token, x-a=b",
+            "authorization=Bearer%20token, x-a=b%2541=, x-b=50%",
         ),
         ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", ""),
     ];
@@ -69,7 +69,7 @@ fn the_collector_gets_the_headers_of_the_variable_that_is_not_empty() {
         !traced.collector.all().is_empty()
     });
     for span in traced.collector.all() {
-        for line in ["authorization: bearer token", "x-a: b"] {
+        for line in ["authorization: bearer token", "x-a: b%41=", "x-b: 50%"] {
             assert!(span.request.iter().any(|sent| sent == line), "{span:#?}");
         }
     }
@@ -204,6 +204,8 @@ fn a_variable_that_cannot_be_used_is_rejected_with_its_name() {
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "0"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization: Bearer TOKEN"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "a=b,no header=c"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%0A"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a="),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0"),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "1000000000000"),
         ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "0"),
