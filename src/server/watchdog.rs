@@ -46,7 +46,7 @@ impl Watchdog {
     }
 }
 
-/// Pings and reports, but not during the shutdown, which has a separate time limit.
+/// Pings and reports until it is cancelled by a shutdown, which has a separate time limit.
 pub(super) async fn run(watchdog: Option<Watchdog>) {
     let Some(watchdog) = watchdog else { return };
     let mut ticks = interval(watchdog.interval);

@@ -100,7 +100,7 @@ impl Postgres {
             Some(format) if format == current => found,
             _ => match (migrate::run(&pool).await, found) {
                 (Err(PgError::Denied(cause)), Some(format)) => bail!(
-                    "--database: cannot migrate from format {format} to {current} as this role ({cause}): run `animal-store migrate` as the owner of the tables"
+                    "--database: cannot migrate {database} from format {format} to {current} as this role ({cause}): run `animal-store migrate` with its URL as --database, as the owner of the tables"
                 ),
                 (migrated, _) => migrated.context("--database")?,
             },

@@ -151,12 +151,15 @@ fn a_role_that_cannot_migrate_is_told_to_run_migrate_as_the_owner_of_the_tables(
     let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let serve = [&["20", PROGRAM, "serve", "--database", &clerk], &listen[..]].concat();
     let served = run("timeout", folder.path(), &serve);
+    let (shown, current) = (
+        owner.replace("animals@", ""),
+        animal_store::store::FORMATS.1,
+    );
     for rejected in [served, migrate(&clerk)] {
         assert_eq!(
             rejected.fails_with(1),
             format!(
-                "animal-store: --database: cannot migrate from format 4 to {} as this role (PostgreSQL: db error: ERROR: must be owner of table orders): run `animal-store migrate` as the owner of the tables",
-                animal_store::store::FORMATS.1
+                "animal-store: --database: cannot migrate {shown} from format 4 to {current} as this role (PostgreSQL: db error: ERROR: must be owner of table orders): run `animal-store migrate` with its URL as --database, as the owner of the tables"
             )
         );
     }

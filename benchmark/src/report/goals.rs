@@ -120,7 +120,7 @@ pub(super) fn table(results: &Results) -> Option<Table> {
     let rows: Vec<_> = rows.collect();
     (!rows.is_empty()).then_some(Table {
         title: "Goals",
-        note: "Ratios are of CPU time per request unless stated otherwise.".into(),
+        note: "Ratios are of CPU time per request unless stated otherwise, and are compared with the goals before they are rounded.".into(),
         head: vec!["figure", "goal", "measured", "result"],
         rows,
     })

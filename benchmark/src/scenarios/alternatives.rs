@@ -133,7 +133,7 @@ impl<'a> Setup<'a> {
         Ok(setup)
     }
 
-    /// Starts an alternative and tries both requests: if it does not work, it is left out.
+    /// Starts an alternative and tries both requests: if it does not work, it is not measured, and the report has the reason.
     fn check(&self, kind: &Kind) -> Result<()> {
         let step = format!("alternatives: {}", kind.name);
         self.bench.progress.set_message(step);

@@ -1,7 +1,7 @@
 //! Whether traces are exported, and how, as the standard environment variables say. The endpoint, the sampler and the settings of
 //! batches (except the size of the queue) are only checked here: the exporter and the SDK read them again, and the SDK would use
-//! a default instead of an invalid value, without an error. The SDK also reads those of the resource. It reads those of the headers as
-//! well, but an empty one counts as set there.
+//! a default instead of an invalid value, without an error. The SDK also reads those of the resource. The exporter
+//! reads those of the headers, but there an empty one counts as set, so they are read here, too.
 
 use std::collections::HashMap;
 use std::env;
@@ -183,7 +183,7 @@ fn headers() -> Result<HashMap<String, String>, String> {
     let header = |item: &str| {
         let (name, value) = item.split_once('=')?;
         let (name, value) = (name.trim(), value.trim());
-        // As the exporter does, which decodes it again: what is not an encoding is sent as it is.
+        // Decoded only for this check, as the exporter will decode it: a value that is not a valid encoding is sent as it is.
         let decoded = percent::decode(value).unwrap_or(value.into());
         let is_valid = HeaderName::try_from(name).is_ok()
             && HeaderValue::try_from(&*decoded).is_ok()

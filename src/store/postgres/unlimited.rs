@@ -14,9 +14,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 /// transaction end, too; if it is suspended, the limit of idle transactions applies, so that it does not keep its locks.
 pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 
-/// PostgreSQL ends a statement within a second after the process was stopped or killed. Otherwise it would notice that only when the
-/// statement ends, and would keep its locks until then. Not within a transaction, which an error would abort: PostgreSQL before 14 does not
-/// have this setting, and some operating systems do not support it.
+/// Makes PostgreSQL end a statement within a second after the process was stopped or killed. Otherwise it would notice that only when
+/// the statement ends, and would keep its locks until then. To be called outside a transaction, which an error would abort: PostgreSQL
+/// before 14 does not have this setting, and some operating systems do not support it.
 pub(super) async fn detect_disconnect(lease: &Lease) {
     let set = "SET client_connection_check_interval = 1000";
     let _ = lease.batch_execute(set).await;

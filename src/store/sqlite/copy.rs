@@ -141,8 +141,8 @@ impl SqliteSession {
     pub(crate) async fn commit(mut self) -> Result<()> {
         let committed = self.connection.execute_batch("COMMIT");
         committed.map_err(|error| commit_error(&error))?;
-        // Not discarded. The lock ends last.
         drop(self.connection);
+        // Taken, so that a new file is not discarded. Dropped last: it has the lock.
         drop(self.engine.0.take());
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) fn wait_as_command(connection: &mut Connection, notice: fn()) -> rusq
 }
 
 /// Begins a transaction that writes, and waits for its lock as a command does. SQLite itself would wait without noticing a signal, so
-/// the connection has no timeout of its own afterwards.
+/// the busy timeout of the connection is set to zero, and stays so.
 pub(super) async fn begin_immediate(connection: &Connection, notice: fn()) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::ZERO)?;
     let mut wait = Wait::new(notice);

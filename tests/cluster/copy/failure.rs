@@ -44,15 +44,16 @@ fn start_from(postgres: &Postgres, folder: &Path, from: &str, to: &str) -> Child
     child
 }
 
-/// A target in which each animal takes this many seconds: when the command ends, the server still has about a thousand rows to insert.
-fn slow_database(postgres: &Postgres, folder: &Path, seconds: &str) -> String {
+/// A target in which each animal takes five milliseconds: when the command ends, the server still has rows to insert
+/// for some seconds.
+fn slow_database(postgres: &Postgres, folder: &Path) -> String {
     let url = postgres.create_database("slow");
     command(folder, &url, "migrate");
-    let slow = format!(
-        "create function wait() returns trigger language plpgsql as 'begin perform pg_sleep({seconds}); return new; end';
-         create trigger slow before insert on pets for each row execute function wait()"
+    postgres.psql(
+        "slow",
+        "create function wait() returns trigger language plpgsql as 'begin perform pg_sleep(0.005); return new; end';
+         create trigger slow before insert on pets for each row execute function wait()",
     );
-    postgres.psql("slow", &slow);
     url
 }
 
@@ -61,7 +62,7 @@ fn a_copy_that_a_signal_stops_says_so_leaves_nothing_and_can_be_repeated_at_once
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     fill(folder.path(), 100_000);
-    let slow = slow_database(&postgres, folder.path(), "0.005");
+    let slow = slow_database(&postgres, folder.path());
     for to in [slow, postgres.url(), "sqlite:new.db".to_owned()] {
         for signal in ["INT", "TERM"] {
             let child = start(&postgres, folder.path(), &to);
@@ -93,8 +94,7 @@ fn an_interrupted_copy_leaves_an_empty_target_and_the_next_one_succeeds() {
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     fill(folder.path(), 100_000);
-    let slow = slow_database(&postgres, folder.path(), "0.05");
-    for to in [slow, postgres.url(), "sqlite:new.db".to_owned()] {
+    for to in [postgres.url(), "sqlite:new.db".to_owned()] {
         let mut child = start(&postgres, folder.path(), &to);
         child.kill().expect("a child");
         child.wait().expect("an end");
@@ -104,7 +104,6 @@ fn an_interrupted_copy_leaves_an_empty_target_and_the_next_one_succeeds() {
             });
         }
         assert_eq!(command(folder.path(), &to, "keys list --json"), "[]");
-        postgres.psql("slow", "drop trigger if exists slow on pets");
         copy(folder.path(), FROM, &to, &[]).exits(0);
     }
     // A row that the target rejects.
@@ -126,10 +125,7 @@ fn nothing_is_created_in_the_source_during_a_copy_even_by_a_node_that_is_started
     let postgres = Postgres::start();
     let folder = TempDir::new().expect("a folder");
     let key = fill(folder.path(), 20_000);
-    let (source, slow) = (
-        postgres.url(),
-        slow_database(&postgres, folder.path(), "0.005"),
-    );
+    let (source, slow) = (postgres.url(), slow_database(&postgres, folder.path()));
     copy(folder.path(), FROM, &source, &[]).exits(0);
     let mut copying = start_from(&postgres, folder.path(), &source, &slow);
     // It is started, but not registered.
@@ -182,4 +178,31 @@ fn a_target_that_does_not_have_what_was_written_stays_empty() {
         "0"
     );
     assert_eq!(command(folder.path(), &to, "keys list --json"), "[]");
+}
+
+#[test]
+fn a_copy_that_is_killed_during_a_long_statement_does_not_leave_it_running() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let url = postgres.url();
+    command(folder.path(), &url, "migrate");
+    let slow = "insert into pets values (1, 'Rex', 1, 'available');
+                alter table pets rename to slow_pets;
+                create view pets as select slow_pets.* from slow_pets, (select pg_sleep(60)) as slept";
+    postgres.psql("postgres", slow);
+    let mut child = Command::new(PROGRAM)
+        .args(["copy", "--from", &url, "--to", "sqlite:new.db"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it runs");
+    let running = || {
+        let running = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
+        postgres.psql("postgres", running)
+    };
+    let timeout = Duration::from_secs(10);
+    eventually(timeout, "it reads", || running() == "1");
+    child.kill().expect("a child");
+    child.wait().expect("an end");
+    eventually(timeout, "PostgreSQL has noticed", || running() == "0");
 }
