@@ -94,6 +94,8 @@ fn a_server_without_a_file_for_a_connection_logs_that_once_and_serves_when_there
     let allow = |files: &str| {
         harness::run("prlimit", folder.path(), &["--pid", &id, files]).exits(0);
     };
+    // A thread that is still starting needs descriptors, too.
+    std::thread::sleep(Duration::from_millis(500));
     allow("--nofile=5:");
     let mut waiting = client.connect();
     let mut log = logged(&process, &["WARN cannot accept connections", "os error 24"]);
