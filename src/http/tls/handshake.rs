@@ -31,8 +31,8 @@ pub(in crate::http) enum Handshake {
     Ended,
 }
 
-/// Performs the handshake within the timeout of a request; once a shutdown has started, it has only
-/// [`SHUTDOWN_GRACE`] left. An evicted connection is closed.
+/// Performs the handshake within the timeout of a request; once a shutdown has started, it has only [`SHUTDOWN_GRACE`] left. An evicted
+/// connection is closed.
 pub(in crate::http) async fn perform_handshake<S>(
     tls: &Tls,
     tcp: TcpStream,

@@ -59,7 +59,8 @@ impl Postgres {
     }
 
     pub(crate) async fn rest_of_day(&self, day: &str, after: KeyId) -> Result<Vec<UsageRow>> {
-        // The condition on api_keys.id follows from the one on api_key_id, but the planner does not infer it: it would also read the keys up to $2.
+        // The condition on api_keys.id follows from the one on api_key_id, but the planner does not infer it: it would also read the
+        // keys up to $2.
         let clause =
             "day = $1 AND api_key_id > $2 AND api_keys.id > $2 ORDER BY api_key_id LIMIT $3";
         self.usage(clause, &[&day, &after.0, &i64::from(CHUNK_ROWS)])

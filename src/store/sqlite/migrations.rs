@@ -57,7 +57,8 @@ fn migrate(transaction: &Transaction<'_>, before: i32) -> rusqlite::Result<()> {
     if done >= SCRIPTS.len() {
         return Ok(());
     }
-    // The indexes and triggers of a table are dropped with it. The scripts create ours again; those of an operator are created again below.
+    // The indexes and triggers of a table are dropped with it. The scripts create ours again; those of an operator are created again
+    // below.
     let sql = "SELECT name, sql FROM sqlite_schema WHERE type IN ('index', 'trigger') AND sql IS NOT NULL";
     let mut query = transaction.prepare(sql)?;
     let rows = query.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
