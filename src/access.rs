@@ -24,7 +24,7 @@ use crate::key::{self, KeyHash, KeyId};
 use crate::limit::Quota;
 use crate::mutex::lock;
 use crate::store::{self, Store, StoreError};
-use address::AddressTable;
+use address::AuthFailures;
 
 #[derive(Debug)]
 pub enum Authentication {
@@ -39,7 +39,7 @@ pub enum Authentication {
 pub struct Access {
     /// Every key, by the hash of its secret.
     pub directory: Directory,
-    pub(crate) addresses: AddressTable,
+    pub(crate) failures: AuthFailures,
     /// Bounds how many requests query the store at once. The failure limit of an address does not: requests that arrive together all
     /// pass it before the first has failed.
     lookups: Semaphore,
@@ -58,12 +58,12 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Counts a lookup that fails, or whose request is cancelled, as a failed authentication. Otherwise a client that resets its streams, or
 /// that sends keys while the database fails, could have any number of keys looked up.
-struct UnfinishedLookup<'a>(&'a AddressTable, IpAddr, Timestamp);
+struct UnfinishedLookup<'a>(&'a AuthFailures, IpAddr, Timestamp);
 
 impl Drop for UnfinishedLookup<'_> {
     fn drop(&mut self) {
-        let Self(addresses, address, now) = *self;
-        let _ = addresses.record_failure(address, now);
+        let Self(failures, address, now) = *self;
+        let _ = failures.record_failure(address, now);
     }
 }
 
@@ -71,7 +71,7 @@ impl Default for Access {
     fn default() -> Self {
         Self {
             directory: Directory::default(),
-            addresses: AddressTable::default(),
+            failures: AuthFailures::default(),
             lookups: Semaphore::new(MAX_LOOKUPS),
             revoked_used: Mutex::default(),
         }
@@ -97,7 +97,7 @@ impl Access {
             if known.is_none() && key::has_valid_checksum(text) {
                 // It may have just been created. Boxed, so that the state of every other request stays small.
                 let looking_up = Box::pin(async {
-                    let unfinished = UnfinishedLookup(&self.addresses, address, now);
+                    let unfinished = UnfinishedLookup(&self.failures, address, now);
                     let found = self.look_up(store, hash, address, now);
                     let found = tokio::time::timeout(LOOKUP_TIMEOUT, found).await;
                     let late =
@@ -117,7 +117,7 @@ impl Access {
                 _ => {}
             }
         }
-        Ok(match self.addresses.record_failure(address, now) {
+        Ok(match self.failures.record_failure(address, now) {
             Ok(quota) => Authentication::Failed(quota),
             Err(quota) => Authentication::TooManyFailures(quota),
         })
@@ -131,13 +131,13 @@ impl Access {
         address: IpAddr,
         now: Timestamp,
     ) -> store::Result<Result<Option<SecretGrant>, Quota>> {
-        if let Some(quota) = self.addresses.exhausted(address, now) {
+        if let Some(quota) = self.failures.exhausted(address, now) {
             return Ok(Err(quota));
         }
         // Never closed.
         let _permit = self.lookups.acquire().await;
         // While this request waited, others may have reached the limit, or found the same key.
-        if let Some(quota) = self.addresses.exhausted(address, now) {
+        if let Some(quota) = self.failures.exhausted(address, now) {
             return Ok(Err(quota));
         }
         let known = self.directory.find(&hash);
@@ -256,7 +256,7 @@ mod tests {
             let busy = access.lookups.acquire_many(4).await.unwrap();
             let others = async {
                 tokio::task::yield_now().await;
-                while access.addresses.record_failure(ADDRESS, now).is_ok() {}
+                while access.failures.record_failure(ADDRESS, now).is_ok() {}
                 drop(busy);
             };
             // The store would have found it.

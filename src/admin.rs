@@ -13,20 +13,22 @@ mod process;
 mod resource;
 mod sample;
 mod session;
+mod sources;
 mod streams;
 
-pub(crate) use api::Admin;
-pub(crate) use metrics::MetricSources;
+pub(crate) use sources::AdminSources;
 
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 
 use crate::access::Access;
 use crate::access::proxy::Client;
 use crate::api::ApiError;
+use crate::api::operation::READ_METHODS;
 use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::health;
@@ -38,10 +40,21 @@ use crate::log::RecentEvents;
 use guard::Guard;
 use live::Live;
 
+/// The service of the admin listener.
+pub(crate) struct Admin {
+    sources: Arc<AdminSources>,
+    access: Arc<Access>,
+    guard: Arc<Guard>,
+    live: Arc<Live>,
+    /// Timeout for a body to arrive.
+    body_timeout: Duration,
+    host_name: String,
+}
+
 impl Admin {
     /// The service of the listener, with or without TLS.
     pub(crate) fn new(
-        sources: MetricSources,
+        sources: AdminSources,
         access: Arc<Access>,
         events: Arc<RecentEvents>,
         config: &Config,
@@ -72,27 +85,44 @@ impl Admin {
         if let Some(path) = head.path.strip_prefix("/api/") {
             return self.respond_api(path, head, body, client).await;
         }
-        let file = page::respond(head);
-        if file.is_none() && !["/livez", "/readyz", "/metrics"].contains(&head.path) {
-            return Err(ApiError::NotFound(
-                "There is no resource at this path. Try /, /metrics, /livez or /readyz.",
-            ));
-        }
+        let page = Page::at(head).ok_or(ApiError::NotFound(
+            "There is no resource at this path. Try /, /metrics, /livez or /readyz.",
+        ))?;
         if !matches!(*head.method, Method::GET | Method::HEAD) {
-            return Err(ApiError::MethodNotAllowed("GET, HEAD"));
+            return Err(ApiError::MethodNotAllowed(READ_METHODS));
         }
-        if let Some(file) = file {
-            // The page itself holds no secrets, but its requests would fail under a foreign host name.
-            self.guard.check_host(head)?;
-            return Ok(file);
-        }
-        match head.path {
-            "/livez" => Ok(health::live()),
-            "/readyz" => health::ready(&self.sources.readiness, head.query),
-            _ => {
+        match page {
+            Page::Live => Ok(health::live()),
+            Page::Ready => health::ready(&self.sources.readiness, head.query),
+            Page::Metrics => {
                 self.guard.check_token(head, client)?;
                 Ok(self.sources.exposition(head))
             }
+            Page::File(file) => {
+                // The page itself holds no secrets, but its requests would fail under a foreign host name.
+                self.guard.check_host(head)?;
+                Ok(file)
+            }
+        }
+    }
+}
+
+/// What is at a path outside the admin API.
+enum Page {
+    Live,
+    Ready,
+    Metrics,
+    /// A file of the dashboard.
+    File(Response),
+}
+
+impl Page {
+    fn at(head: &Head<'_>) -> Option<Self> {
+        match head.path {
+            "/livez" => Some(Self::Live),
+            "/readyz" => Some(Self::Ready),
+            "/metrics" => Some(Self::Metrics),
+            _ => page::respond(head).map(Self::File),
         }
     }
 }

@@ -116,9 +116,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(Failure::Usage(message)) => (message, 2),
         Err(Failure::Failed(message)) => (message, 1),
     };
-    if !message.is_empty() {
-        print::error(&message);
-    }
+    print::error(&message);
     ExitCode::from(code)
 }
 
@@ -141,7 +139,7 @@ fn dispatch(command: Command) -> Outcome {
             let failure = || format!("cannot write man pages to {}", folder.display());
             Ok(written.with_context(failure)?)
         }
-        Command::Completions { shell } => completions::run(shell, &Cli::command()),
+        Command::Completions { shell } => completions::run(shell, &self::command()),
     }
 }
 
@@ -162,7 +160,7 @@ fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
 fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     let read = |command: &clap::Command| {
         let matches = command.clone().try_get_matches_from(&args);
-        matches.map_err(|error| usage_error(&error, command, &args))
+        matches.map_err(|error| help_or_failure(&error, command, &args))
     };
     let mut command = command();
     let mut matches = read(&command)?;
@@ -176,12 +174,12 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
         matches = read(&command)?;
     }
     let cli = Cli::from_arg_matches(&matches);
-    let mut cli = cli.map_err(|error| usage_error(&error, &command, &args))?;
+    let mut cli = cli.map_err(|error| help_or_failure(&error, &command, &args))?;
     if let (Command::Serve(options), Some((_, matches))) = (&mut cli.command, matches.subcommand())
     {
         let is_flag = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         options.record_secret_flags(is_flag);
-        // A value in the file is a default.
+        // To clap, a value in the file is a default. It counts as given if it is not the built-in one.
         let own = ServeOptions::augment_args(clap::Command::new("serve"));
         let is_given = |id: &str| {
             let default = own.get_arguments().find(|arg| arg.get_id() == id);
@@ -195,7 +193,7 @@ fn parse(args: Vec<OsString>) -> Result<Cli, Failure> {
     Ok(cli)
 }
 
-/// The configuration file, and its source: the option or variable that names it.
+/// The configuration file, and its source: the option or variable that names it, or `configuration file` if none does.
 fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     if let Some((_, matches)) = matches.subcommand() {
         return config_file(matches);
@@ -249,11 +247,10 @@ fn overridden(matches: &clap::ArgMatches) -> Vec<&'static str> {
 fn command() -> clap::Command {
     let serve = ServeOptions::augment_args(clap::Command::new("serve"));
     let with_variable: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
-    let command = ["backup", "restore"]
-        .iter()
-        .fold(Cli::command(), |command, name| {
-            command.mut_subcommand(name, database::with_embedded_help)
-        });
+    let command = Cli::command().mut_subcommands(|command| match command.get_name() {
+        "backup" | "restore" => database::with_embedded_help(command),
+        _ => command,
+    });
     configure_args(command, &with_variable)
 }
 
@@ -277,7 +274,8 @@ fn configure_args(command: clap::Command, with_variable: &[&str]) -> clap::Comma
         .mut_subcommands(|sub| configure_args(sub, with_variable))
 }
 
-fn usage_error(error: &clap::Error, command: &clap::Command, args: &[OsString]) -> Failure {
+/// Prints help or the version and exits, if that was requested; otherwise returns the failure.
+fn help_or_failure(error: &clap::Error, command: &clap::Command, args: &[OsString]) -> Failure {
     if error.use_stderr() {
         let line = usage_error::one_line_about(error, command, args);
         return Failure::Usage(format!("{line} (see --help)"));

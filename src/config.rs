@@ -127,7 +127,7 @@ impl TryFrom<ServeOptions> for Config {
         let (admin, admin_token) = (options.admin_listen, options.admin_token()?);
         check_admin_address(admin, admin_token.as_ref())
             .map_err(|problem| InvalidConfig::Usage(format!("--admin-listen {problem}")))?;
-        let database = options.database.database()?;
+        let database = options.database.resolve()?;
         let mut redis = options.redis;
         if let (Some(url), Some(path)) = (&mut redis, &options.database.ca_cert) {
             url.set_default_ca(path);

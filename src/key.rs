@@ -79,7 +79,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The SHA-256 of a secret, which is all that is stored of it.
+/// The SHA-256 of a secret. Of the secret itself, only the prefix is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyHash(pub [u8; 32]);
 

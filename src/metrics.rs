@@ -12,7 +12,7 @@ use crate::api::operation::PublicResource;
 use crate::api::{Operation, Route};
 use crate::clock::Timestamp;
 use crate::counter::{Counter, Gauge, Histogram};
-use crate::http::ConnectionLimit;
+use crate::http::ReachedLimit;
 use crate::mutex::lock;
 use crate::names::named;
 
@@ -161,7 +161,7 @@ pub struct WorkerMetrics {
     /// Microseconds from the request head to the response, by label.
     pub(crate) durations: [Histogram<12>; OperationLabel::COUNT],
     rejected: [Counter; RejectedBy::ALL.len()],
-    rejected_connections: [Counter; ConnectionLimit::ALL.len()],
+    rejected_connections: [Counter; ReachedLimit::ALL.len()],
     /// Requests over HTTP/2 that were rejected because too many were in flight, in total or from one address.
     pub(crate) rejected_streams: Counter,
     /// TLS handshakes that failed or took too long.
@@ -205,12 +205,12 @@ impl WorkerMetrics {
         self.rejected[by as usize].add(1);
     }
 
-    pub fn count_rejected_connection(&self, by: ConnectionLimit) {
+    pub fn count_rejected_connection(&self, by: ReachedLimit) {
         self.rejected_connections[by as usize].add(1);
     }
 
     pub fn rejected_connections(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let limits = ConnectionLimit::ALL.into_iter();
+        let limits = ReachedLimit::ALL.into_iter();
         limits.map(|by| (by.as_str(), self.rejected_connections[by as usize].get()))
     }
 
@@ -334,7 +334,7 @@ mod tests {
             let worker = metrics.worker(number);
             worker.count(GET_PET, 200, Duration::from_micros(micros));
             worker.count_rejection(RejectedBy::Ban);
-            worker.count_rejected_connection(ConnectionLimit::Address);
+            worker.count_rejected_connection(ReachedLimit::Address);
             worker.bans.add(1);
             worker.connections.add(1);
             worker

@@ -19,7 +19,18 @@ macro_rules! named {
                 }
             }
         }
+
+        impl $crate::names::FromName for $enum {
+            fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|variant| variant.as_str() == name)
+            }
+        }
     };
 }
 
 pub(crate) use named;
+
+/// The variant of an enum that has a name.
+pub(crate) trait FromName: Sized {
+    fn from_name(name: &str) -> Option<Self>;
+}

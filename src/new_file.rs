@@ -14,12 +14,13 @@ use rustix::io::Errno;
 
 pub use access::ChangedAccess;
 use access::FileAccess;
+pub(crate) use access::give_to;
 
 /// The suffix of the temporary name, before a random number.
 pub(crate) const TEMPORARY_SUFFIX: &str = ".new-";
 
 /// The suffixes of the files that SQLite has next to a database.
-const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
+pub(crate) const SQLITE_SUFFIXES: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// A file that is written next to a busy database is synced whenever it has grown by this many bytes.
 const SYNC_STEP: u64 = 256 * 1024;

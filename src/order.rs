@@ -37,12 +37,6 @@ named! {
     }
 }
 
-impl OrderState {
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == name)
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     pub id: OrderId,

@@ -16,7 +16,7 @@ pub use row::PetRow;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::names::named;
+use crate::names::{FromName, named};
 
 /// An animal's ID, assigned on creation. Only an import that keeps IDs can use that of a removed animal again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,10 +105,7 @@ impl FromStr for PetStatus {
     type Err = &'static str;
 
     fn from_str(name: &str) -> Result<Self, &'static str> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == name)
-            .ok_or(NOT_A_STATUS)
+        Self::from_name(name).ok_or(NOT_A_STATUS)
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 
-use crate::names::named;
+use crate::names::{FromName, named};
 
 /// The maximum number of requests of a key in each window, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl FromStr for PlanName {
     type Err = &'static str;
 
     fn from_str(name: &str) -> Result<Self, &'static str> {
-        ValueEnum::from_str(name, false).map_err(|_| "unknown plan")
+        Self::from_name(name).ok_or("unknown plan")
     }
 }
 

@@ -23,11 +23,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::sync::{mpsc, watch};
 
-use crate::admin::{Admin, MetricSources};
+use crate::admin::{Admin, AdminSources};
 use crate::api::BaseUrls;
 use crate::clock::Clock;
 use crate::config::{Config, reachable};
-use crate::http::{self, ConnectionLimits, Connections, Maximum, Timeouts, Tls};
+use crate::http::{ConnectionLimits, Connections, Maximum, Timeouts, Tls, accept};
 use crate::limit::{Limiter, RedisClient, RedisLimiter, RedisUrl};
 use crate::log::{RequestLog, Sink};
 use crate::store::{Mode, Store};
@@ -81,7 +81,7 @@ pub async fn start(
         .await
         .context("cannot read the database's clock")?;
     drop(startup);
-    let (shutdown, receiver) = watch::channel(false);
+    let (shutdown, shutdown_receiver) = watch::channel(false);
     let workers = listeners.api.len();
     let shared = Shared::new(
         config,
@@ -90,7 +90,7 @@ pub async fn start(
         tls,
         base_urls,
         workers,
-        receiver,
+        shutdown_receiver,
     )?;
     let shared = Arc::new(shared);
     if let Some(tls) = &shared.tls {
@@ -101,7 +101,7 @@ pub async fn start(
 
     let deployment = shared.store.deployment().await;
     let deployment = deployment.context("cannot read the ID of the deployment")?;
-    let max_connections = listeners.max_connections(config);
+    let max_connections = listeners.limit_connections(config);
     let connections = connections(config, max_connections);
     let timeouts = Timeouts {
         request: config.request_timeout,
@@ -116,7 +116,7 @@ pub async fn start(
         let log = RequestLog::new(&sink, config.log, config.log_level);
         let limiter = limiter(config, redis.as_ref(), &shared, &deployment.0);
         let pipeline = Pipeline::new(Arc::clone(&shared), number, limiter, log);
-        let (connections, shutdown) = (connections.clone(), shared.shutdown.clone());
+        let (connections, shutdown_receiver) = (connections.clone(), shared.shutdown.clone());
         let tls = shared.tls.clone();
         let name = format!("http-{number}");
         let echo = watchdog.as_mut().map(Watchdog::echo);
@@ -124,10 +124,18 @@ pub async fn start(
             if let Some(echo) = echo {
                 drop(tokio::task::spawn_local(echo));
             }
-            http::accept(socket, tls, pipeline, connections, timeouts, shutdown).await
+            accept(
+                socket,
+                tls,
+                pipeline,
+                connections,
+                timeouts,
+                shutdown_receiver,
+            )
+            .await
         })?);
     }
-    let receiver = shared.shutdown.clone();
+    let shutdown_receiver = shared.shutdown.clone();
     let admin_tls = config.admin_tls(admin_address).and(shared.tls.clone());
     let admin = admin(config, &shared, &sink, max_connections, admin_tls.is_some());
     let admin_url = format!(
@@ -136,13 +144,13 @@ pub async fn start(
         reachable(admin_address)
     );
     threads.push(threads::spawn("admin", ended.clone(), async move || {
-        http::accept(
+        accept(
             listeners.admin,
             admin_tls,
             admin,
             admin_connections(),
             timeouts,
-            receiver,
+            shutdown_receiver,
         )
         .await
     })?);
@@ -191,7 +199,7 @@ fn admin(
     max_connections: usize,
     https: bool,
 ) -> Admin {
-    let sources = MetricSources {
+    let sources = AdminSources {
         store: Arc::clone(&shared.store),
         metrics: Arc::clone(&shared.metrics),
         redis: shared.redis.clone(),

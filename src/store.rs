@@ -27,6 +27,7 @@ pub use contract::{
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
 pub use row_stream::RowStream;
+pub(crate) use sqlite::COMMAND_TIMEOUT;
 pub use sqlite::{
     BackupError, BackupFolder, BackupProgress, ReactivatedKey, ReactivatedKeys, Restore,
     RestoreError, Restored, back_up, belongs_to_database,

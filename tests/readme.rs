@@ -55,7 +55,8 @@ struct Example {
 fn examples(name: &str, page: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
     let mut lines = page.lines().enumerate();
-    while let Some((number, line)) = lines.next() {
+    while let Some((index, line)) = lines.next() {
+        let number = index + 1;
         if let Some(kind) = line.strip_prefix("```").filter(|kind| !kind.is_empty()) {
             let block: Vec<&str> = lines
                 .by_ref()
@@ -65,7 +66,7 @@ fn examples(name: &str, page: &str) -> Vec<Example> {
             let block = block.join("\n");
             match kind {
                 "sh" => found.push(Example {
-                    place: format!("{name}:{}", number + 1),
+                    place: format!("{name}:{number}"),
                     commands: block,
                     prints: None,
                 }),

@@ -44,7 +44,7 @@ pub(crate) enum Scenario {
     /// A page of 20 animals over HTTP/2 with 100 streams, compared with nginx
     Http2,
     /// A 401 and a 429, compared with a 200
-    #[value(alias = "401", alias = "429", alias = "refusals")]
+    #[value(alias = "401", alias = "429")]
     Rejections,
     /// Creations, compared with one commit per row
     Post,

@@ -87,7 +87,7 @@ impl<'a> Document<'a> {
         items(&code["x-extensible-enum"]).iter().map(text)
     }
 
-    /// The names of headers of responses, each once.
+    /// The headers of responses that have a description. One that means different things occurs once for each.
     pub(crate) fn headers(&self) -> Vec<(&'a str, &'a Value)> {
         let mut found: Vec<(&str, &Value)> = Vec::new();
         for operation in self.operations() {

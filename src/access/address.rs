@@ -22,17 +22,17 @@ const SHARDS: usize = 16;
 /// bounded amount of memory.
 const SHARD_CAPACITY: usize = 4_096;
 
-/// The failures of each address in this minute.
+/// The failed authentications of each address in this minute.
 #[derive(Debug, Default)]
-pub(crate) struct AddressTable {
+pub(crate) struct AuthFailures {
     /// With a random seed, so that an attacker cannot choose addresses that collide.
     hasher: RandomState,
-    shards: Box<[AlignedMutex<Failures>; SHARDS]>,
+    shards: Box<[AlignedMutex<Shard>; SHARDS]>,
 }
 
 #[derive(Debug, Default)]
-struct Failures {
-    /// The minute of all counts, which are by address: the counter of this window stays at zero.
+struct Shard {
+    /// The minute of the counts. Its own counter stays at zero: `quota` adds the count of an address to a copy.
     minute: MinuteWindow,
     /// By the hash of the network of an address: for IPv6 its /64.
     counts: HashMap<u64, u8, BuildHasherDefault<IdentityHasher>>,
@@ -40,17 +40,17 @@ struct Failures {
     overflow: u8,
 }
 
-impl AddressTable {
+impl AuthFailures {
     /// Counts a failure and returns the quota; the error is the quota of an address that had reached its limit before.
     pub(crate) fn record_failure(&self, address: IpAddr, now: Timestamp) -> Result<Quota, Quota> {
-        let (mut failures, hash) = self.lock_shard(address, now);
-        let count = failures.count_mut(hash);
+        let (mut shard, hash) = self.lock_shard(address, now);
+        let count = shard.count_mut(hash);
         if *count >= FAILURES_PER_MINUTE {
-            return Err(failures.quota(FAILURES_PER_MINUTE));
+            return Err(shard.quota(FAILURES_PER_MINUTE));
         }
         *count += 1;
         let count = *count;
-        Ok(failures.quota(count))
+        Ok(shard.quota(count))
     }
 
     /// Returns the quota of an address that has reached its limit.
@@ -59,26 +59,25 @@ impl AddressTable {
     }
 
     pub(crate) fn quota(&self, address: IpAddr, now: Timestamp) -> Quota {
-        let (failures, hash) = self.lock_shard(address, now);
-        failures.quota(failures.count(hash))
+        let (shard, hash) = self.lock_shard(address, now);
+        shard.quota(shard.count(hash))
     }
 
     /// Locks the shard of an address, empties it if a new minute has begun, and returns it with the hash of the address.
-    fn lock_shard(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Failures>, u64) {
+    fn lock_shard(&self, address: IpAddr, now: Timestamp) -> (MutexGuard<'_, Shard>, u64) {
         let hash = self.hasher.hash_one(network(address));
         // The map uses the highest and the lowest bits, so the shard is chosen by others.
-        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
-        let mut failures = lock(&shard.0);
-        if failures.minute.enter(now) {
+        let mut shard = lock(&self.shards[(hash >> 32) as usize % SHARDS].0);
+        if shard.minute.enter(now) {
             // A new map, not an emptied one: the memory that a flood took is released.
-            failures.counts = HashMap::default();
-            failures.overflow = 0;
+            shard.counts = HashMap::default();
+            shard.overflow = 0;
         }
-        (failures, hash)
+        (shard, hash)
     }
 }
 
-impl Failures {
+impl Shard {
     fn count(&self, hash: u64) -> u8 {
         match self.counts.get(&hash) {
             Some(count) => *count,
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_sixty_first_failure_of_a_minute_is_rejected_and_the_next_minute_is_new() {
-        let table = AddressTable::default();
+        let table = AuthFailures::default();
         let now = Timestamp::from_secs(59);
         for left in (0..60).rev() {
             assert_eq!(
@@ -138,7 +137,7 @@ mod tests {
 
     #[test]
     fn ipv6_counts_by_its_64() {
-        let table = AddressTable::default();
+        let table = AuthFailures::default();
         let now = Timestamp::from_secs(0);
         table.record_failure(ip("2001:db8::1"), now).unwrap();
         assert_eq!(
@@ -159,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_table_is_bounded_and_addresses_beyond_it_share_a_count() {
-        let table = AddressTable::default();
+        let table = AuthFailures::default();
         let now = Timestamp::from_secs(0);
         // Until every shard is full. The shared counts are exhausted by then.
         for n in 0..2 * u32::try_from(SHARDS * SHARD_CAPACITY).unwrap() {
@@ -181,22 +180,19 @@ mod tests {
 
     #[test]
     fn addresses_beyond_the_table_have_sixty_failures_together() {
-        let mut failures = Failures::default();
+        let mut shard = Shard::default();
         for hash in 0..SHARD_CAPACITY as u64 {
-            *failures.count_mut(hash) += 1;
+            *shard.count_mut(hash) += 1;
         }
         let (one, other) = (SHARD_CAPACITY as u64, u64::MAX);
-        *failures.count_mut(one) += 7;
-        assert_eq!((failures.count(one), failures.count(other)), (7, 7));
-        assert_eq!(
-            (failures.count(0), failures.counts.len()),
-            (1, SHARD_CAPACITY)
-        );
+        *shard.count_mut(one) += 7;
+        assert_eq!((shard.count(one), shard.count(other)), (7, 7));
+        assert_eq!((shard.count(0), shard.counts.len()), (1, SHARD_CAPACITY));
     }
 
     #[test]
     fn an_address_is_exhausted_after_its_last_failure_and_not_before() {
-        let (table, address) = (AddressTable::default(), ip("192.0.2.1"));
+        let (table, address) = (AuthFailures::default(), ip("192.0.2.1"));
         let now = Timestamp::from_secs(0);
         assert_eq!(table.quota(address, now).remaining, 60);
         for _ in 0..59 {
@@ -211,15 +207,15 @@ mod tests {
 
     #[test]
     fn the_count_beyond_the_table_is_for_addresses_that_are_not_in_it() {
-        let mut failures = Failures {
+        let mut shard = Shard {
             overflow: 7,
-            ..Failures::default()
+            ..Shard::default()
         };
         for hash in 1..SHARD_CAPACITY as u64 {
-            *failures.count_mut(hash) += 1;
+            *shard.count_mut(hash) += 1;
         }
-        assert_eq!(failures.count(0), 0, "the table is not full");
-        *failures.count_mut(0) += 1;
-        assert_eq!((failures.count(0), failures.count(u64::MAX)), (1, 7));
+        assert_eq!(shard.count(0), 0, "the table is not full");
+        *shard.count_mut(0) += 1;
+        assert_eq!((shard.count(0), shard.count(u64::MAX)), (1, 7));
     }
 }

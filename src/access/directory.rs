@@ -186,6 +186,11 @@ impl Directory {
         }
     }
 
+    /// Whether this server knows the key.
+    pub fn contains(&self, id: KeyId) -> bool {
+        self.lock_shard(id).contains_key(&id)
+    }
+
     /// The requests of a key in the current minute and day, as counted by this server or last reported by Redis.
     pub fn used(&self, id: KeyId, now: Timestamp) -> Option<(u32, u32)> {
         let meter = self.lock_shard(id).get(&id)?.meter;

@@ -17,28 +17,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::guard::{AdminIdentity, Guard};
-use super::live::Live;
-use super::metrics::MetricSources;
+use super::Admin;
+use super::guard::AdminIdentity;
 use super::resource::Resource;
-use crate::access::Access;
 use crate::access::proxy::Client;
 use crate::api::ApiError;
 use crate::api::body::read_json;
 use crate::clock::Timestamp;
 use crate::http::{Body, Head, RequestBody, Response, header};
 use crate::store::Store;
-
-/// The service of the admin listener.
-pub(crate) struct Admin {
-    pub(super) sources: Arc<MetricSources>,
-    pub(super) access: Arc<Access>,
-    pub(super) guard: Arc<Guard>,
-    pub(super) live: Arc<Live>,
-    /// Timeout for a body to arrive.
-    pub(super) body_timeout: Duration,
-    pub(super) host_name: String,
-}
 
 /// An authorized request to the admin API.
 struct AdminCall<'a> {
@@ -161,7 +148,7 @@ impl Admin {
         let tab = query::tab(call.head.query)?;
         // This server knows nearly every key, and the live data are needed most while the store does not respond.
         if let Some(key) = key
-            && self.access.directory.used(key, call.now).is_none()
+            && !self.access.directory.contains(key)
         {
             let found = timeout(LOOKUP_TIMEOUT, crate::keys::get(self.store(), key)).await;
             found.map_err(|_| ApiError::Unavailable {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
 
 use super::session::{SessionId, Sessions};
-use crate::access::address::AddressTable;
+use crate::access::address::AuthFailures;
 use crate::access::proxy::Client;
 use crate::access::{Credentials, TrustedProxies};
 use crate::api::ApiError;
@@ -26,7 +26,7 @@ pub(super) struct Guard {
     https: bool,
     pub(super) sessions: Sessions,
     /// Failed authentications, by address.
-    failures: AddressTable,
+    failures: AuthFailures,
     clock: Clock,
 }
 
@@ -47,7 +47,7 @@ impl Guard {
             proxies: config.trusted_proxies.clone(),
             https,
             sessions: Sessions::new(),
-            failures: AddressTable::default(),
+            failures: AuthFailures::default(),
             clock,
         }
     }
@@ -205,7 +205,7 @@ impl Guard {
             tracing::warn!(%client, "invalid admin token");
         }
         if quota.remaining == 0 {
-            tracing::warn!(%client, "too many requests without a valid admin token: no more are logged in this minute");
+            tracing::warn!(%client, "too many requests without a valid admin token: this client is not logged again before the next minute");
         }
         error
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use super::metrics::MetricSources;
+use super::AdminSources;
 use super::off_thread::off_thread;
 use super::sample::{Counts, NAMES, Sample, keep};
 use super::streams::{Streams, TabId, Viewer};
@@ -26,22 +26,26 @@ use crate::pet::PetStatus;
 /// How many messages a page may lag behind before it gets everything again.
 const MAX_LAG: usize = 16;
 
-/// The shortest and the longest pause between two counts of the animals.
+/// The shortest pause between two counts of the animals.
 const MIN_COUNT_PAUSE: Duration = Duration::from_secs(5);
+
+/// The longest pause between two counts of the animals.
 const MAX_COUNT_PAUSE: Duration = Duration::from_secs(600);
-/// Within these bounds, the pause is this many times as long as the count.
+
+/// Between its bounds, the pause is this many times as long as the count.
 const COUNT_PAUSE_FACTOR: u32 = 200;
 
-/// The same after a failed count. It is smaller, because the time of a failed count says little about the number of animals.
+/// The factor of the pause after a failed count. It is smaller, because the time of a failed count says little about the number of animals.
 const FAILED_COUNT_PAUSE_FACTOR: u32 = 5;
 
-/// The age of a count after which a request for the overview counts again, and how long it waits for that: while the database does
-/// not respond, the overview is needed most.
+/// The age of a count after which a request for the overview counts again.
 const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
+
+/// How long a request for the overview waits for a count: while the database does not respond, the overview is needed most.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct Live {
-    sources: Arc<MetricSources>,
+    sources: Arc<AdminSources>,
     log: Arc<RecentEvents>,
     samples: Mutex<VecDeque<Sample>>,
     /// How many animals have each status, and until when that is recent enough.
@@ -59,7 +63,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn new(sources: Arc<MetricSources>, log: Arc<RecentEvents>) -> Self {
+    pub(super) fn new(sources: Arc<AdminSources>, log: Arc<RecentEvents>) -> Self {
         Self {
             sources,
             log,

@@ -1,36 +1,16 @@
 //! `/metrics`: the counters of all layers, summed when they are requested.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use http::header::{ACCEPT, CACHE_CONTROL};
 
+use super::AdminSources;
 use super::exposition::{Exposition, ExpositionFormat, metrics};
 use super::process;
-use crate::clock::{Clock, Timestamp};
-use crate::counter::Counter;
-use crate::health::{CheckState, Readiness};
+use crate::health::CheckState;
 use crate::http::{Head, Response, header};
-use crate::limit::redis::RedisHealth;
-use crate::metrics::{BackgroundTask, OperationLabel, ServerMetrics, WorkerMetrics};
-use crate::store::Store;
+use crate::metrics::{BackgroundTask, OperationLabel, WorkerMetrics};
 use crate::trace;
 
-pub(crate) struct MetricSources {
-    pub(crate) store: Arc<Store>,
-    pub(crate) metrics: Arc<ServerMetrics>,
-    pub(crate) redis: Option<Arc<RedisHealth>>,
-    pub(crate) readiness: Arc<Readiness>,
-    pub(crate) max_connections: usize,
-    /// The interval of backups, if the server makes any.
-    pub(crate) backup_interval: Option<Duration>,
-    /// Log lines that were dropped.
-    pub(crate) lost_lines: Arc<Counter>,
-    pub(crate) clock: Clock,
-    pub(crate) started: Timestamp,
-}
-
-impl MetricSources {
+impl AdminSources {
     /// Returns the metrics in the format that the request accepts.
     pub(super) fn exposition(&self, head: &Head<'_>) -> Response {
         let format = ExpositionFormat::accepted(head.all(&ACCEPT));
@@ -45,8 +25,11 @@ impl MetricSources {
             gauge "animal_store_max_connections" "Limit on open connections" self.max_connections as f64;
         }
         self.writes(&mut out);
-        self.memory(&mut out);
+        self.cache(&mut out);
         self.background(&mut out);
+        self.losses(&mut out);
+        self.tls(&total, &mut out);
+        self.shared(&mut out);
         process::describe(&mut out, self.started);
 
         let text = out.finish().into();
@@ -91,7 +74,7 @@ impl MetricSources {
         }
     }
 
-    fn memory(&self, out: &mut Exposition) {
+    fn cache(&self, out: &mut Exposition) {
         let cached = self.store.cached();
         let entries = cached.map(|(kind, entries, _)| ([("kind", kind)], entries as f64));
         let bytes = cached.map(|(kind, _, bytes)| ([("kind", kind)], bytes as f64));
@@ -111,25 +94,6 @@ impl MetricSources {
         metrics! { out;
             gauge    "animal_store_keys_age_seconds" "Time since the keys in memory were last synchronized with the store" keys_age;
             counters "animal_store_background_failures_total" "Failed runs of background tasks" failures;
-            counter  "animal_store_log_lines_lost_total"
-                "Log lines lost because standard error was not read in time or could not be written" self.lost_lines.get();
-        }
-        if let Some(dropped) = trace::dropped() {
-            let dropped = dropped.map(|(reason, count)| ([("reason", reason)], count));
-            metrics! { out;
-                counters "animal_store_spans_dropped_total" "Spans that were not delivered to the trace collector" dropped;
-            }
-        }
-        if let expiry @ 1.. = metrics.certificate_expires_at.get() {
-            let total = metrics.total();
-            metrics! { out;
-                gauge   "animal_store_tls_certificate_expiry_timestamp_seconds"
-                    "When the certificate of the listeners expires, in Unix time" expiry as f64 / 1e3;
-                counter "animal_store_tls_handshake_failures_total"
-                    "TLS handshakes that failed or took too long" total.failed_handshakes.get();
-                counter "animal_store_http2_streams_rejected_total"
-                    "Requests over HTTP/2 rejected with 503 because too many were in flight, in total or from one address" total.rejected_streams.get();
-            }
         }
         if let Some(interval) = self.backup_interval {
             let last = metrics.last_backup_at.get() as f64 / 1e3;
@@ -139,6 +103,39 @@ impl MetricSources {
                     "When the last backup was made, in Unix time; 0 before the first one" last;
             }
         }
+    }
+
+    /// What the log and the traces have lost.
+    fn losses(&self, out: &mut Exposition) {
+        metrics! { out;
+            counter  "animal_store_log_lines_lost_total"
+                "Log lines lost because standard error was not read in time or could not be written" self.lost_lines.get();
+        }
+        if let Some(dropped) = trace::dropped() {
+            let dropped = dropped.map(|(reason, count)| ([("reason", reason)], count));
+            metrics! { out;
+                counters "animal_store_spans_dropped_total" "Spans that were not delivered to the trace collector" dropped;
+            }
+        }
+    }
+
+    /// Nothing if the listeners have no certificate.
+    fn tls(&self, total: &WorkerMetrics, out: &mut Exposition) {
+        let expiry @ 1.. = self.metrics.certificate_expires_at.get() else {
+            return;
+        };
+        metrics! { out;
+            gauge   "animal_store_tls_certificate_expiry_timestamp_seconds"
+                "When the certificate of the listeners expires, in Unix time" expiry as f64 / 1e3;
+            counter "animal_store_tls_handshake_failures_total"
+                "TLS handshakes that failed or took too long" total.failed_handshakes.get();
+            counter "animal_store_http2_streams_rejected_total"
+                "Requests over HTTP/2 rejected with 503 because too many were in flight, in total or from one address" total.rejected_streams.get();
+        }
+    }
+
+    /// The servers that several nodes share.
+    fn shared(&self, out: &mut Exposition) {
         if self.store.is_shared() {
             metrics! { out;
                 gauge "animal_store_clock_offset_seconds"

@@ -66,8 +66,13 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
+    use crate::admin::sample::MAX_SAMPLES;
     use crate::keys;
+    use crate::log::RecentEvents;
+    use crate::order::OrderState;
+    use crate::pet::PetStatus;
     use crate::plan::PlanName;
+    use crate::store::KeyState;
 
     #[test]
     fn every_file_of_the_page_is_there_and_nothing_else_is_referred_to() {
@@ -91,11 +96,28 @@ mod tests {
     }
 
     #[test]
-    fn the_forms_of_keys_have_all_plans_and_the_default_grace_period() {
-        let script = include_str!("page/keys.js");
+    fn what_the_page_repeats_is_what_the_server_has() {
         let plans = format!("const plans = {:?};", PlanName::ALL.map(PlanName::as_str));
         let grace = format!("name: \"grace\", value: {:?}", keys::DEFAULT_GRACE);
-        assert!(script.contains(&plans) && script.contains(&grace));
+        let statuses = PetStatus::ALL.map(PetStatus::as_str);
+        let keys = include_str!("page/keys.js");
+        assert!(keys.contains(&plans) && keys.contains(&grace));
+        let statuses_in_page = format!("const statuses = {statuses:?};");
+        assert!(include_str!("page/animals.js").contains(&statuses_in_page));
+        let now = include_str!("page/now.js");
+        assert!(now.contains(&format!(".slice(-{MAX_SAMPLES})")));
+        assert!(now.contains(&format!("children.length > {})", RecentEvents::CAPACITY)));
+        let options = |select: &str, names: &[&str]| {
+            let options: String = names
+                .iter()
+                .map(|name| format!("<option>{name}</option>"))
+                .collect();
+            let text = format!("id=\"{select}\"><option value=\"\">all</option>{options}</select>");
+            assert!(include_str!("page/index.html").contains(&text), "{text}");
+        };
+        options("keys-state", &KeyState::ALL.map(KeyState::as_str));
+        options("animals-status", &statuses);
+        options("orders-state", &OrderState::ALL.map(OrderState::as_str));
     }
 
     #[test]

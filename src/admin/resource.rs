@@ -1,10 +1,10 @@
 //! The resources of the admin API: their paths and methods.
 
+use crate::api::operation::READ_METHODS;
 use crate::key::KeyId;
 use crate::order::OrderId;
 use crate::pet::PetId;
 
-const READ: &str = "GET, HEAD";
 const READ_OR_CREATE: &str = "GET, HEAD, POST";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,27 +30,32 @@ impl Resource {
     /// The resource at a path, without `/api/`, and its methods, as in `Allow`.
     pub(super) fn at(path: &str) -> Option<(Self, &'static str)> {
         let parts: Vec<&str> = path.split('/').collect();
-        // All IDs have the same spelling.
-        let id = |text: &str| PetId::from_path(text).map(|id| id.0);
         Some(match *parts.as_slice() {
-            ["overview"] => (Self::Overview, READ),
+            ["overview"] => (Self::Overview, READ_METHODS),
             ["live"] => (Self::Live, "GET"),
             ["session"] => (Self::Session, "GET, HEAD, POST, DELETE"),
             ["keys"] => (Self::Keys, READ_OR_CREATE),
-            ["keys", key] => (Self::Key(KeyId(id(key)?)), READ),
-            ["keys", key, "rotate"] => (Self::RotateKey(KeyId(id(key)?)), "POST"),
-            ["keys", key, "revoke"] => (Self::RevokeKey(KeyId(id(key)?)), "POST"),
-            ["keys", key, "unban"] => (Self::UnbanKey(KeyId(id(key)?)), "POST"),
-            ["keys", key, "plan"] => (Self::KeyPlan(KeyId(id(key)?)), "POST"),
-            ["pets"] => (Self::Pets, READ),
-            ["pets", pet] => (Self::Pet(PetId(id(pet)?)), READ),
-            ["pets", pet, "status"] => (Self::PetStatus(PetId(id(pet)?)), "POST"),
+            ["keys", key] => (Self::Key(KeyId(parse_id(key)?)), READ_METHODS),
+            ["keys", key, "rotate"] => (Self::RotateKey(KeyId(parse_id(key)?)), "POST"),
+            ["keys", key, "revoke"] => (Self::RevokeKey(KeyId(parse_id(key)?)), "POST"),
+            ["keys", key, "unban"] => (Self::UnbanKey(KeyId(parse_id(key)?)), "POST"),
+            ["keys", key, "plan"] => (Self::KeyPlan(KeyId(parse_id(key)?)), "POST"),
+            ["pets"] => (Self::Pets, READ_METHODS),
+            ["pets", pet] => (Self::Pet(PetId(parse_id(pet)?)), READ_METHODS),
+            ["pets", pet, "status"] => (Self::PetStatus(PetId(parse_id(pet)?)), "POST"),
             ["orders"] => (Self::Orders, READ_OR_CREATE),
-            ["orders", order, "complete"] => (Self::CompleteOrder(OrderId(id(order)?)), "POST"),
-            ["orders", order, "cancel"] => (Self::CancelOrder(OrderId(id(order)?)), "POST"),
+            ["orders", order, "complete"] => {
+                (Self::CompleteOrder(OrderId(parse_id(order)?)), "POST")
+            }
+            ["orders", order, "cancel"] => (Self::CancelOrder(OrderId(parse_id(order)?)), "POST"),
             _ => return None,
         })
     }
+}
+
+/// Parses the ID of an animal, a key or an order: all have the same spelling.
+pub(super) fn parse_id(text: &str) -> Option<i64> {
+    PetId::from_path(text).map(|id| id.0)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::metrics::MetricSources;
+use super::AdminSources;
 use super::process;
 use crate::api::Operation;
 use crate::counter::Histogram;
@@ -40,7 +40,7 @@ const GET_PET: OperationLabel = OperationLabel::Operation(Operation::GetPet);
 pub(super) type Sample = [f64; NAMES.len()];
 
 /// The number of samples that are kept, one for each second: 15 minutes.
-const MAX_SAMPLES: usize = 900;
+pub(super) const MAX_SAMPLES: usize = 900;
 
 pub(super) fn keep(samples: &mut VecDeque<Sample>, sample: Sample) {
     // The clock may have been set back, and a plot needs ascending times.
@@ -73,7 +73,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn read(sources: &MetricSources) -> Self {
+    pub(super) fn read(sources: &AdminSources) -> Self {
         let total = sources.metrics.total();
         let mut outcomes = [0; 5];
         let mut reads = 0;
@@ -110,7 +110,7 @@ impl Counts {
     }
 
     /// The sample of the time between an earlier reading and this one.
-    pub(super) fn since(&self, before: &Self, sources: &MetricSources) -> Sample {
+    pub(super) fn since(&self, before: &Self, sources: &AdminSources) -> Sample {
         let seconds = (self.at - before.at)
             .max(Duration::from_millis(1))
             .as_secs_f64();

@@ -5,10 +5,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use super::error::ApiError;
+use super::operation::MAX_BODY_BYTES;
 use crate::http::{Field, Head, RequestBody};
 use crate::pet::InvalidBody;
-
-const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// Reads the whole body within `timeout`: a timeout per read would allow a client to send without end.
 pub(crate) async fn read_json(

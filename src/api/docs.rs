@@ -103,6 +103,21 @@ mod tests {
     use super::*;
     use crate::api::operation::{Operation, Stability};
 
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+
     const GUIDE: &str = include_str!("../../docs/api.md");
 
     fn docs(server: &str) -> Docs {
@@ -325,7 +340,7 @@ mod tests {
                         let [year, month, day] = day.split('-').collect::<Vec<_>>()[..] else {
                             panic!("{day}");
                         };
-                        let month = ["November", "December"][month.parse::<usize>().unwrap() - 11];
+                        let month = MONTHS[month.parse::<usize>().unwrap() - 1];
                         let written = format!("{} {month} {year}", day.trim_start_matches('0'));
                         assert!(section("deprecations").contains(&written), "{written}");
                     }

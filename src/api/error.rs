@@ -8,7 +8,7 @@ use http::StatusCode;
 use http::header::{ACCEPT_ENCODING, ALLOW, HeaderValue};
 use serde::Serializer;
 
-use super::operation::Deprecation;
+use super::operation::{Deprecation, MAX_BODY_BYTES, MAX_TARGET_BYTES};
 use crate::http::{Rejection, Response};
 use crate::limit::Period;
 use crate::pet::InvalidBody;
@@ -80,9 +80,9 @@ pub(crate) enum ApiError {
     HttpsRequired,
     #[error("This operation was removed on {}. Use GET {} instead.", .0.sunset.day(), .0.successor)]
     Gone(Deprecation),
-    #[error("The body must not exceed 16384 bytes.")]
+    #[error("The body must not exceed {MAX_BODY_BYTES} bytes.")]
     BodyTooLarge,
-    #[error("Path and query must not exceed 8192 bytes.")]
+    #[error("Path and query must not exceed {MAX_TARGET_BYTES} bytes.")]
     UriTooLong,
     #[error("Transfer-Encoding must be chunked or absent.")]
     TransferEncoding,

@@ -146,6 +146,12 @@ pub(crate) enum Route<'a> {
     Preflight { methods: &'static str },
 }
 
+/// The maximum length of a body.
+pub(crate) const MAX_BODY_BYTES: usize = 16 * 1024;
+
+/// The maximum length of path and query.
+pub(crate) const MAX_TARGET_BYTES: usize = 8 * 1024;
+
 /// The methods of a path that is only read, as every resource outside `/v1` is.
 pub(crate) const READ_METHODS: &str = "GET, HEAD";
 

@@ -54,9 +54,11 @@ impl BackupCommand {
         let bar = progress_bar("backing up", BYTES_TEMPLATE);
         let (finished, stopped_by) = watch(&bar, &progress, &signals, backup).await?;
         drop(bar);
-        let bytes = finished.map_err(|error| match stopped_by {
-            Some(signal) => Failure::Failed(format!("stopped by {signal}: no backup was made")),
-            None => failure(error),
+        let bytes = finished.map_err(|error| match (error, stopped_by) {
+            (BackupError::Interrupted, Some(signal)) => {
+                Failure::Failed(format!("stopped by {signal}: no backup was made"))
+            }
+            (error, _) => failure(error),
         })?;
         let (file, seconds) = (self.file.display(), began.elapsed().as_secs_f64());
         let report =

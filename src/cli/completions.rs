@@ -16,13 +16,18 @@ pub(super) fn run(shell: Shell, command: &clap::Command) -> Outcome {
     print::bytes(script.as_bytes())
 }
 
-/// The command without hidden subcommands: clap_complete does not leave them out.
+/// The command without hidden subcommands and options: clap_complete does not leave them out.
 fn visible(command: &clap::Command) -> clap::Command {
-    let commands = command.get_subcommands();
-    clap::Command::new("animal-store")
-        .long_about(command.get_long_about().cloned().unwrap_or_default())
-        .version(env!("CARGO_PKG_VERSION"))
+    let args = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let subcommands = command.get_subcommands();
+    let subcommands = subcommands.filter(|command| !command.is_hide_set());
+    let visible = clap::Command::new(command.get_name().to_owned())
+        .about(command.get_about().cloned().unwrap_or_default())
         .disable_help_subcommand(true)
-        .args(command.get_arguments().cloned())
-        .subcommands(commands.filter(|command| !command.is_hide_set()).cloned())
+        .args(args.cloned())
+        .subcommands(subcommands.map(visible));
+    match command.get_version() {
+        Some(_) => visible.version(env!("CARGO_PKG_VERSION")),
+        None => visible,
+    }
 }

@@ -1,4 +1,4 @@
-//! Confirmation of changes that cannot be undone. Scripts confirm with `--yes`.
+//! Confirmation of removals, restores and repeated rotations. Scripts confirm with `--yes`.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -100,6 +100,6 @@ impl CopyCommand {
             ca_cert: self.ca_cert.clone(),
             file: self.file.clone(),
         };
-        Ok(options.database_of(option)?)
+        Ok(options.resolve_as(option)?)
     }
 }

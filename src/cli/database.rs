@@ -7,7 +7,7 @@ use super::outcome::{Failure, Outcome};
 use super::print;
 use crate::clock::{Clock, Timestamp};
 use crate::config::DatabaseOptions;
-use crate::store::{Database, Mode, Store};
+use crate::store::{COMMAND_TIMEOUT, Database, Mode, Store};
 
 /// The options of commands on one database.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ impl CommandOptions {
         mode: Mode,
         clock: &Clock,
     ) -> Result<(Store, Timestamp), Failure> {
-        let database = self.database.database()?;
+        let database = self.database.resolve()?;
         let store = Store::open_for_command(&database, mode, print_wait).await?;
         let corrected = store.correct(clock).await;
         corrected.context("cannot read the database's clock")?;
@@ -52,9 +52,10 @@ pub(super) fn with_embedded_help(command: clap::Command) -> clap::Command {
 
 /// Prints why the command waits.
 pub(super) fn print_wait() {
-    print::notice(
-        "animal-store: waiting up to 30 s for the database lock, which another process holds",
-    );
+    let limit = COMMAND_TIMEOUT.as_secs();
+    print::notice(&format!(
+        "animal-store: waiting up to {limit} s for the database lock, which another process holds"
+    ));
 }
 
 /// Runs a command with a clock, which is corrected when the store is open.

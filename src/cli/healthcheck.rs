@@ -23,7 +23,6 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout for a connection, so that there is time to try a second address.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Exit with 0 if the server is ready.
 #[derive(Debug, clap::Args)]
 pub(super) struct HealthcheckCommand {
     /// URL of the check, such as http://127.0.0.1:8080/readyz; by default /readyz at the address of --listen

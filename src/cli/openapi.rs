@@ -6,7 +6,6 @@ use crate::api::document::Document;
 use crate::api::url::BaseUrl;
 use crate::config::FileOption;
 
-/// Print the OpenAPI document.
 #[derive(Debug, clap::Args)]
 pub(super) struct OpenapiCommand {
     /// Print YAML instead of JSON

@@ -1,10 +1,12 @@
 //! `animal-store pets`: lists, changes, removes, imports and exports animals. Changes are visible on a running server within a second, on several nodes within five.
 
+mod bad_lines;
 mod export;
 mod format;
 mod gzip;
 mod import;
 mod reader;
+mod row_source;
 mod writer;
 mod zstd;
 

@@ -13,7 +13,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, &'static str> {
         // The syntax is valid with small numbers, so these are too large.
         match whole_seconds(&with_ones(text)) {
             Some(_) => "must be at most 365000d, a thousand years",
-            None => "must be a duration such as 90s, 5m, 24h or 90d",
+            None => "must be a duration in whole seconds, such as 90s, 5m, 24h or 90d",
         }
     })
 }

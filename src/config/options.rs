@@ -42,12 +42,12 @@ pub(crate) struct DatabaseOptions {
 
 impl DatabaseOptions {
     /// The database with the password and the CAs that other options name.
-    pub(crate) fn database(&self) -> Result<Database, InvalidConfig> {
-        self.database_of("--database")
+    pub(crate) fn resolve(&self) -> Result<Database, InvalidConfig> {
+        self.resolve_as("--database")
     }
 
     /// The same, for a command that has another option for the URL.
-    pub(crate) fn database_of(&self, option: &str) -> Result<Database, InvalidConfig> {
+    pub(crate) fn resolve_as(&self, option: &str) -> Result<Database, InvalidConfig> {
         let mut database = self.database.clone();
         if let Some(path) = &self.database_password_file {
             let Database::Postgres(url) = &mut database else {

@@ -17,9 +17,9 @@ use super::connection;
 use super::connections::{Connections, Slot};
 use super::outage::Outage;
 use super::request_id::RequestIds;
-use super::service::Worker;
+use super::service::ThreadState;
 use super::tls::{HTTP_2, Handshake, perform_handshake};
-use super::{ConnectionLimit, Listener, Rejection, Service, Timeouts, Tls, http2, listen, raw};
+use super::{Listener, ReachedLimit, Rejection, Service, Timeouts, Tls, http2, listen, raw};
 use crate::fault::Fault;
 
 /// How long requests in flight may take during shutdown, from its beginning.
@@ -41,7 +41,7 @@ const FINAL_ACCEPT_TIMEOUT: Duration = Duration::from_millis(300);
 const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Accepts connections until `shutdown` is true; then waits for the responses in flight, but not longer than the
-/// timeout for draining. With `tls` they are encrypted.
+/// timeout for draining. With `tls`, connections are encrypted.
 pub async fn accept<S: Service + 'static>(
     Listener { socket, stays_open }: Listener,
     tls: Option<Tls>,
@@ -55,7 +55,7 @@ pub async fn accept<S: Service + 'static>(
     let acceptor = Acceptor {
         connections,
         tls,
-        worker: Rc::new(Worker {
+        thread: Rc::new(ThreadState {
             service,
             ids: RequestIds::new().map_err(io::Error::other)?,
             timeouts,
@@ -69,7 +69,7 @@ pub async fn accept<S: Service + 'static>(
         _ = shutdown.wait_for(|shutdown| *shutdown) => {}
     }
     let deadline = Instant::now() + DRAIN_TIMEOUT;
-    acceptor.worker.draining.set(true);
+    acceptor.thread.draining.set(true);
     acceptor.connections.wake_all();
     // Connections in the queue would be reset. So new SYNs are dropped first, and then the queue is accepted. The queue of a
     // socket that stays open is left to the next server, and a filter would stay on the socket.
@@ -78,7 +78,7 @@ pub async fn accept<S: Service + 'static>(
         let _ = tokio::time::timeout(FINAL_ACCEPT_TIMEOUT, acceptor.accept_all(&listener)).await;
     }
     drop(listener);
-    let tasks = &acceptor.worker.tasks;
+    let tasks = &acceptor.thread.tasks;
     tasks.close();
     if tokio::time::timeout_at(deadline, tasks.wait())
         .await
@@ -95,7 +95,7 @@ pub async fn accept<S: Service + 'static>(
 struct Acceptor<S> {
     connections: Connections,
     tls: Option<Tls>,
-    worker: Rc<Worker<S>>,
+    thread: Rc<ThreadState<S>>,
 }
 
 impl<S: Service + 'static> Acceptor<S> {
@@ -131,25 +131,25 @@ impl<S: Service + 'static> Acceptor<S> {
     }
 
     fn serve(&self, tcp: TcpStream, slot: Slot, peer: IpAddr) {
-        let worker = Rc::clone(&self.worker);
-        worker.service.opened();
+        let thread = Rc::clone(&self.thread);
+        thread.service.opened();
         match &self.tls {
-            None => self.worker.tasks.spawn_local(async move {
-                connection::serve(tcp, slot, peer, &worker).await;
-                worker.service.closed();
+            None => self.thread.tasks.spawn_local(async move {
+                connection::serve(tcp, slot, peer, &thread).await;
+                thread.service.closed();
             }),
             Some(tls) => {
                 let tls = tls.clone();
-                self.worker.tasks.spawn_local(async move {
-                    serve_encrypted(&tls, tcp, slot, peer, &worker).await;
-                    worker.service.closed();
+                self.thread.tasks.spawn_local(async move {
+                    serve_encrypted(&tls, tcp, slot, peer, &thread).await;
+                    thread.service.closed();
                 })
             }
         };
     }
 
-    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: ConnectionLimit) {
-        let Worker { service, ids, .. } = &*self.worker;
+    fn reject(&self, tcp: TcpStream, peer: IpAddr, full: ReachedLimit) {
+        let ThreadState { service, ids, .. } = &*self.thread;
         let response = raw::reject(service, ids, Rejection::TooManyConnections(full), peer);
         match (self.connections.rejection_permit(), &self.tls) {
             (Some(permit), tls) => {
@@ -170,19 +170,19 @@ async fn serve_encrypted<S: Service + 'static>(
     tcp: TcpStream,
     slot: Slot,
     peer: IpAddr,
-    worker: &Rc<Worker<S>>,
+    thread: &Rc<ThreadState<S>>,
 ) {
-    match perform_handshake(tls, tcp, slot.activity(), worker).await {
+    match perform_handshake(tls, tcp, slot.activity(), thread).await {
         Handshake::Done(stream) => match stream.get_ref().1.alpn_protocol() {
-            Some(HTTP_2) => http2::serve(stream, slot, peer, worker).await,
-            _ => connection::serve(stream, slot, peer, worker).await,
+            Some(HTTP_2) => http2::serve(stream, slot, peer, thread).await,
+            _ => connection::serve(stream, slot, peer, thread).await,
         },
         Handshake::PlainHttp(tcp) => {
-            let Worker { service, ids, .. } = &**worker;
+            let ThreadState { service, ids, .. } = &**thread;
             let response = raw::reject(service, ids, Rejection::PlainHttp, peer);
             send_rejection(tcp, &response).await;
         }
-        Handshake::Failed => worker.service.handshake_failed(),
+        Handshake::Failed => thread.service.handshake_failed(),
         Handshake::Ended => {}
     }
 }

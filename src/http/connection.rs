@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::connections::Slot;
-use super::service::Worker;
+use super::service::ThreadState;
 use super::stream::TimeoutStream;
 use super::timeouts::SHUTDOWN_GRACE;
 use super::{Rejection, Service, dispatch, raw};
@@ -26,16 +26,16 @@ pub(super) async fn serve<S: Service>(
     io: impl AsyncRead + AsyncWrite + Unpin,
     slot: Slot,
     peer: IpAddr,
-    worker: &Worker<S>,
+    thread: &ThreadState<S>,
 ) {
-    let Worker {
+    let ThreadState {
         service,
         ids,
         draining,
         ..
-    } = worker;
+    } = thread;
     let timed_out = || raw::reject(service, ids, Rejection::Timeout, peer);
-    let stream = TimeoutStream::new(io, slot, worker, &timed_out);
+    let stream = TimeoutStream::new(io, slot, thread, &timed_out);
     let progress = Rc::clone(&stream.progress);
     let per_connection = S::PerConnection::default();
     let service = service_fn(|request| {

@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::activity::Activity;
-use super::rejection::ConnectionLimit;
+use super::rejection::ReachedLimit;
 use crate::mutex::lock;
 use crate::network::network;
 
@@ -81,17 +81,17 @@ impl Connections {
 
     /// Registers a connection from this address until the slot is dropped. If the total is reached, evicts the connection that has
     /// waited longest for its client.
-    pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, ConnectionLimit> {
+    pub(super) fn enter(&self, peer: IpAddr) -> Result<Slot, ReachedLimit> {
         let ConnectionTable { limits, epoch, .. } = &*self.0;
         let network = (!(limits.is_exempt)(peer)).then(|| network(peer));
         let mut open = lock(&self.0.open);
         if let Some(network) = network
             && open.by_network.get(&network).copied().unwrap_or(0) >= limits.connections.per_address
         {
-            return Err(ConnectionLimit::Address);
+            return Err(ReachedLimit::Address);
         }
         if open.by_id.len() >= limits.connections.total && !open.evict() {
-            return Err(ConnectionLimit::Total);
+            return Err(ReachedLimit::Total);
         }
         let activity = Arc::new(Activity::new(*epoch));
         let id = open.next_id;
@@ -286,7 +286,7 @@ mod tests {
         for full in ["192.0.2.1", "::ffff:192.0.2.1", "2001:db8::3"] {
             assert_eq!(
                 connections.enter(ip(full)).err(),
-                Some(ConnectionLimit::Address)
+                Some(ReachedLimit::Address)
             );
         }
         kept.push(connections.enter(ip("2001:db8:0:1::1")).unwrap());
@@ -316,7 +316,7 @@ mod tests {
         assert!(four.activity().is_evicted() && !two.activity().is_evicted());
         five.activity().mark_busy();
         two.activity().mark_busy();
-        assert_eq!(enter().err(), Some(ConnectionLimit::Total));
+        assert_eq!(enter().err(), Some(ReachedLimit::Total));
         assert!(!one.activity().is_evicted());
         one.activity().mark_writing(later(0));
         two.activity().mark_waiting(later(30));
@@ -348,7 +348,7 @@ mod tests {
         let evicted = enter().unwrap();
         drop(enter().unwrap());
         let third = enter().unwrap();
-        assert_eq!(enter().err(), Some(ConnectionLimit::Address));
+        assert_eq!(enter().err(), Some(ReachedLimit::Address));
         drop((evicted, third));
         assert!(lock(&connections.0.open).by_network.is_empty());
     }

@@ -214,6 +214,8 @@ mod tests {
             let mut request = Request::post("/").header("x-other", "x".repeat(length));
             for name in [
                 "accept",
+                "access-control-request-method",
+                "sec-fetch-site",
                 "cookie",
                 "expect",
                 "origin",

@@ -30,7 +30,7 @@ use super::connection::MAX_HEAD;
 use super::connections::Slot;
 use super::linger::Linger;
 use super::progress::{Phase, Progress};
-use super::service::Worker;
+use super::service::ThreadState;
 use super::timeouts::{SHUTDOWN_GRACE, Timeouts};
 use outgoing::Outgoing;
 use send::{CHUNK_BYTES, RequestContext};
@@ -41,7 +41,7 @@ const MAX_STREAMS: u32 = 100;
 /// The bytes that a client may send on a stream before they are read: the largest body.
 const STREAM_WINDOW: u32 = 16 * 1024;
 
-/// The same for a connection. The protocol allows no smaller value.
+/// The bytes that a client may send on all streams of a connection before they are read. The protocol allows no smaller value.
 const CONNECTION_WINDOW: u32 = 65_535;
 
 /// The bytes of the dynamic table of HPACK: enough for the fields that requests have in common. Each entry, of 38 bytes or more, can
@@ -77,22 +77,22 @@ pub(super) async fn serve<S: Service + 'static>(
     io: impl AsyncRead + AsyncWrite + Unpin,
     slot: Slot,
     peer: IpAddr,
-    worker: &Rc<Worker<S>>,
+    thread: &Rc<ThreadState<S>>,
 ) {
     let now = Instant::now();
     let wire = Wire::new(io);
-    let progress = Progress::new(slot, &worker.draining, now);
+    let progress = Progress::new(slot, &thread.draining, now);
     let outgoing = Rc::new(Outgoing::default());
     let mut served = ServedConnection {
         state: State::Handshake(builder().handshake(wire.clone())),
         wire,
         deadlines: Deadlines {
-            timeouts: worker.timeouts,
-            timer: pin!(sleep_until(now + worker.timeouts.request)),
+            timeouts: thread.timeouts,
+            timer: pin!(sleep_until(now + thread.timeouts.request)),
             grace_ends: None,
         },
         context: Rc::new(RequestContext {
-            worker: Rc::clone(worker),
+            thread: Rc::clone(thread),
             peer,
             per_connection: S::PerConnection::default(),
             progress,
@@ -103,7 +103,7 @@ pub(super) async fn serve<S: Service + 'static>(
     let is_complete = poll_fn(|cx| served.poll(cx)).await;
     // Requests that wait to send end with the connection.
     outgoing.close();
-    if is_complete && let Some(mut linger) = Linger::begin(&worker.lingering) {
+    if is_complete && let Some(mut linger) = Linger::begin(&thread.lingering) {
         // The window updates of a client that has not read everything yet would reset the connection.
         let (wire, timer) = (&mut served.wire, &mut served.deadlines.timer);
         let progress = &served.context.progress;

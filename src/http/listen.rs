@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 
 /// Unsent bytes that the kernel buffers for a connection. One large response would fill a larger buffer at once, and then a client
@@ -112,30 +111,4 @@ pub(super) fn drop_new_syns(listener: &tokio::net::TcpListener) {
         // A connection that is opened at the last moment may then be reset.
         tracing::debug!(%error, "cannot install the SYN filter");
     }
-}
-
-/// Returns the number of connections that the open-file limit allows besides `others`, the files that are open for other purposes: at
-/// most `wanted`. Raises the soft limit if necessary. At most half of the limit is reserved for other files.
-pub fn max_connections(wanted: usize, others: u64) -> usize {
-    let files = wanted as u64 + others;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= files) {
-        return wanted;
-    }
-    let allowed = limit.maximum.map_or(files, |maximum| maximum.min(files));
-    let raised = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: Some(allowed),
-            maximum: limit.maximum,
-        },
-    );
-    let granted = if raised.is_ok() {
-        allowed
-    } else {
-        limit.current.unwrap_or(allowed)
-    };
-    usize::try_from(granted - others.min(granted / 2))
-        .unwrap_or(wanted)
-        .clamp(1, wanted)
 }

@@ -28,7 +28,7 @@ pub(super) enum Phase {
 /// The progress of one connection. The clock is read once for each step, and the time of each step is shared.
 pub(super) struct Progress {
     pub(super) phase: Cell<Phase>,
-    /// When the phase began, or the last request in flight ended.
+    /// When the connection entered `New`, `Idle` or `Head`, or its last request in flight ended. `Busy` and `Streaming` do not set it.
     pub(super) since: Cell<Instant>,
     /// Requests in flight: at most one in HTTP/1.
     open: Cell<usize>,
@@ -91,8 +91,8 @@ impl Progress {
         self.wait(Activity::mark_waiting)
     }
 
-    /// The same for a client that has not read what it was sent: its connection is evicted after all other connections, unless another
-    /// request on it ends meanwhile.
+    /// The same for a client that does not read from its socket what it was sent: its connection is evicted after all other connections,
+    /// unless another request on it ends meanwhile.
     pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
         self.wait(Activity::mark_writing)
     }

@@ -5,7 +5,7 @@ use crate::names::named;
 /// Why a connection is rejected, without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    TooManyConnections(ConnectionLimit),
+    TooManyConnections(ReachedLimit),
     /// The head did not arrive in time.
     Timeout,
     /// The listener requires TLS, and the request came without it.
@@ -14,7 +14,7 @@ pub enum Rejection {
 
 impl Rejection {
     /// The limit that was reached, if it was one.
-    pub fn limit(self) -> Option<ConnectionLimit> {
+    pub fn limit(self) -> Option<ReachedLimit> {
         match self {
             Self::TooManyConnections(limit) => Some(limit),
             Self::Timeout | Self::PlainHttp => None,
@@ -23,7 +23,8 @@ impl Rejection {
 }
 
 named! {
-    pub enum ConnectionLimit {
+    /// The limit on connections that was reached.
+    pub enum ReachedLimit {
         /// No connection waits for its client, so none can be evicted.
         Total = "total",
         Address = "address",

@@ -43,7 +43,7 @@ fn expects_continue(headers: &HeaderMap) -> bool {
     expect.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// A body over HTTP/1 or HTTP/2, or one that has arrived completely.
+/// A body over HTTP/1 or HTTP/2, or one without a connection.
 type AnyBody = Either<Incoming, Either<ReceivedBody, Full<Bytes>>>;
 type FrameError = <AnyBody as Body>::Error;
 
@@ -82,7 +82,7 @@ impl RequestBody {
         }
     }
 
-    /// A body that has arrived completely.
+    /// A body without a connection, for a service that is called directly.
     pub fn whole(bytes: Bytes) -> Self {
         Self {
             awaits_continue: false,

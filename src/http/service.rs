@@ -91,7 +91,7 @@ impl Exchange {
 }
 
 /// State shared by the connections of one thread.
-pub(super) struct Worker<S> {
+pub(super) struct ThreadState<S> {
     pub(super) service: S,
     pub(super) ids: RequestIds,
     pub(super) timeouts: Timeouts,

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::connections::Slot;
 use super::linger::Linger;
 use super::progress::{Phase, Progress};
-use super::service::Worker;
+use super::service::ThreadState;
 use super::timeouts::Timeouts;
 use super::tls::MAX_BUFFERED_BYTES;
 
@@ -34,7 +34,7 @@ pub(super) struct TimeoutStream<'a, IO> {
     buffered: usize,
     /// Bytes written since the deadline was last reset.
     written: usize,
-    /// When the response that is being written was ready.
+    /// When the response that is being written was ready. For a stream, the time of an earlier step.
     ready_at: Instant,
     /// The response to a client that sent only a part of a head.
     timed_out: &'a dyn Fn() -> Vec<u8>,
@@ -47,15 +47,15 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
     pub(super) fn new<S>(
         io: IO,
         slot: Slot,
-        worker: &'a Worker<S>,
+        thread: &'a ThreadState<S>,
         timed_out: &'a dyn Fn() -> Vec<u8>,
     ) -> Self {
-        let (now, timeouts) = (Instant::now(), worker.timeouts);
+        let (now, timeouts) = (Instant::now(), thread.timeouts);
         let deadline = now + timeouts.request;
         Self {
             io,
             timeouts,
-            progress: Progress::new(slot, &worker.draining, now),
+            progress: Progress::new(slot, &thread.draining, now),
             deadline,
             timer: Box::pin(sleep_until(deadline)),
             timer_has_waker: false,
@@ -65,7 +65,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             written: 0,
             ready_at: now,
             timed_out,
-            lingering: &worker.lingering,
+            lingering: &thread.lingering,
             linger: None,
         }
     }

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connections::{ConnectionLimits, Connections, Maximum};
 use super::request_id::RequestIds;
-use super::service::Worker;
+use super::service::ThreadState;
 use super::*;
 use crate::clock::Timestamp;
 
@@ -116,7 +116,7 @@ fn connect_with(
 ) -> DuplexStream {
     let (client, server) = duplex(64 * 1024);
     let slot = connections.enter(PEER).unwrap();
-    let worker = Worker {
+    let thread = ThreadState {
         service: Parts,
         ids: RequestIds::new().unwrap(),
         timeouts: Timeouts { request, idle },
@@ -124,7 +124,7 @@ fn connect_with(
         lingering: Cell::new(0),
         tasks: TaskTracker::new(),
     };
-    tokio::task::spawn_local(async move { connection::serve(server, slot, PEER, &worker).await });
+    tokio::task::spawn_local(async move { connection::serve(server, slot, PEER, &thread).await });
     client
 }
 
@@ -188,7 +188,7 @@ async fn a_connection_is_busy_while_its_body_is_streamed() {
     let mut client = connect(&connections);
     send(&mut client, "/events").await;
     read_until(&mut client, "one\r\n").await;
-    assert_eq!(connections.enter(PEER).err(), Some(ConnectionLimit::Total));
+    assert_eq!(connections.enter(PEER).err(), Some(ReachedLimit::Total));
 }
 
 #[tokio::test(flavor = "local")]

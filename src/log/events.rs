@@ -14,9 +14,6 @@ use super::format;
 use crate::clock::Clock;
 use crate::mutex::lock;
 
-/// How many events are kept.
-const MAX_EVENTS: usize = 200;
-
 /// The maximum length of the message of an event, and of its fields, in bytes.
 const MAX_TEXT: usize = 1024;
 
@@ -33,6 +30,9 @@ struct NumberedEvents {
 }
 
 impl RecentEvents {
+    /// How many events are kept.
+    pub(crate) const CAPACITY: usize = 200;
+
     pub(crate) fn count(&self) -> u64 {
         lock(&self.0).count
     }
@@ -58,10 +58,12 @@ impl RecentEvents {
         let repeated = events.pop_back_if(is_same);
         let times = repeated.and_then(|(_, last)| last["count"].as_u64());
         event["count"] = (times.unwrap_or(0) + 1).into();
-        if events.len() == MAX_EVENTS {
-            let mut alike =
-                (0..MAX_EVENTS).filter(|at| events[*at].1["message"] == event["message"]);
-            let oldest = alike.next().filter(|_| alike.count() + 1 >= MAX_EVENTS / 2);
+        if events.len() == RecentEvents::CAPACITY {
+            let mut alike = (0..RecentEvents::CAPACITY)
+                .filter(|at| events[*at].1["message"] == event["message"]);
+            let oldest = alike
+                .next()
+                .filter(|_| alike.count() + 1 >= RecentEvents::CAPACITY / 2);
             events.remove(oldest.unwrap_or(0));
         }
         events.push_back((*count, event));
@@ -134,13 +136,16 @@ mod tests {
     #[test]
     fn the_last_events_are_kept_with_their_fields() {
         let events = recorded(|| {
-            for number in 0..=MAX_EVENTS {
+            for number in 0..=RecentEvents::CAPACITY {
                 // Each has another field, so none repeats the last one.
                 tracing::warn!(key = number, name = "a b", "key banned");
             }
         });
         let (all, count) = (events.numbered(..), events.count());
-        assert_eq!((all.len(), count), (MAX_EVENTS, MAX_EVENTS as u64 + 1));
+        assert_eq!(
+            (all.len(), count),
+            (RecentEvents::CAPACITY, RecentEvents::CAPACITY as u64 + 1)
+        );
         let expected = json!({
             "time": "1970-01-01T00:00:00.000Z",
             "level": "WARN",
@@ -149,8 +154,14 @@ mod tests {
             "count": 1,
         });
         assert_eq!(all[0], expected);
-        assert_eq!(events.numbered(count..), [all[MAX_EVENTS - 1].clone()]);
-        assert_eq!(events.numbered(..=count - 1), all[..MAX_EVENTS - 1]);
+        assert_eq!(
+            events.numbered(count..),
+            [all[RecentEvents::CAPACITY - 1].clone()]
+        );
+        assert_eq!(
+            events.numbered(..=count - 1),
+            all[..RecentEvents::CAPACITY - 1]
+        );
     }
 
     #[test]
@@ -174,7 +185,7 @@ mod tests {
             events.add(event);
         }
         let kept = events.numbered(..);
-        assert_eq!(kept.len(), MAX_EVENTS);
+        assert_eq!(kept.len(), RecentEvents::CAPACITY);
         assert_eq!(kept[0]["message"], "key banned");
     }
 

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::events::RecentEvents;
 use super::format::{self, LogFormat};
 use crate::clock::{Clock, Timestamp};
@@ -221,7 +223,8 @@ fn lost_line(count: u64, format: LogFormat, now: Timestamp) -> Vec<u8> {
     match format {
         LogFormat::Text => format!("{time}  WARN log lines lost count={count}\n"),
         LogFormat::Json => format!(
-            "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"message\":\"log lines lost\",\"count\":{count}}}\n"
+            "{}\n",
+            json!({"timestamp": time, "level": "WARN", "message": "log lines lost", "count": count})
         ),
     }
     .into_bytes()

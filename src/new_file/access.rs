@@ -25,9 +25,7 @@ impl FileAccess {
     /// Applies this access to a file of this process as far as the process is allowed to, without giving anybody more access. Returns the
     /// access that the file then has.
     pub(super) fn apply_to(self, file: &File) -> io::Result<Self> {
-        // Only root gives files away, but others may choose one of their groups.
-        let _ = fchown(file, Some(self.owner), Some(self.group))
-            .or_else(|_| fchown(file, None, Some(self.group)));
+        give_to(file, self.owner, self.group);
         let applied = Self::of(&file.metadata()?);
         let mode = match applied.group == self.group {
             true => self.mode,
@@ -41,6 +39,12 @@ impl FileAccess {
         file.set_permissions(Permissions::from_mode(mode))?;
         Ok(Self { mode, ..applied })
     }
+}
+
+/// Gives a file to this owner and group, as far as the process is allowed to.
+pub(crate) fn give_to(file: &File, owner: u32, group: u32) {
+    // Only root gives files away, but others may choose one of their groups.
+    let _ = fchown(file, Some(owner), Some(group)).or_else(|_| fchown(file, None, Some(group)));
 }
 
 /// For people, as in `33:33, mode 640`.

@@ -35,7 +35,7 @@ const DETECTION_TIME: Duration = Duration::from_secs(1);
 /// Loads the state that the server needs before its first request. Returns what it has applied.
 pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let mut loaded = poll::load(shared).await?;
-    // Keys may have changed meanwhile: a million of them take longer to load than they may be out of date.
+    // Keys may have changed meanwhile, and loading a million of them takes longer than they may be out of date.
     poll::run(shared, &mut loaded).await?;
     checks::run_once(shared).await;
     Ok(loaded)

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use anyhow::{Context, anyhow};
 
 use crate::config::{Config, check_admin_address};
-use crate::http::{self, Listener};
+use crate::http::{Listener, listen, listen_for_workers, raise_open_file_limit};
 use crate::systemd::PassedSockets;
 
 /// Files that are open besides connections: data, the log, connections to the admin listener, and those that are being rejected.
 const OTHER_FILES: u64 = 256;
 
-/// The same for each worker: its socket, its runtime, and its connections to the database and to Redis.
+/// Files that each worker opens besides connections: its socket, its runtime, and its connections to the database and to Redis.
 const FILES_PER_WORKER: u64 = 16;
 
 pub(super) struct Listeners {
@@ -30,7 +30,7 @@ impl Listeners {
             Some(socket) => Listener::passed(socket)
                 .and_then(|listener| listener.split_for_workers(workers))
                 .context(unusable)?,
-            None => http::listen_for_workers(config.listen, workers)
+            None => listen_for_workers(config.listen, workers)
                 .with_context(|| failure("--listen", config.listen))?,
         };
         let admin = match passed.admin {
@@ -40,7 +40,7 @@ impl Listeners {
                     .map_err(|problem| anyhow!("the socket named admin, {problem}"))?;
                 listener
             }
-            None => http::listen(config.admin_listen)
+            None => listen(config.admin_listen)
                 .with_context(|| failure("--admin-listen", config.admin_listen))?,
         };
         Ok(Self { api, admin })
@@ -51,11 +51,12 @@ impl Listeners {
         Ok((api.local_addr()?, self.admin.local_addr()?))
     }
 
-    /// The number of connections that the API accepts: as many as configured, unless the open-file limit is lower.
-    pub(super) fn max_connections(&self, config: &Config) -> usize {
+    /// Raises the open-file limit, if necessary. Returns the number of connections that the API accepts: as many as configured, unless the
+    /// limit cannot be raised far enough.
+    pub(super) fn limit_connections(&self, config: &Config) -> usize {
         let wanted = config.max_connections;
         let other_files = OTHER_FILES + FILES_PER_WORKER * self.api.len() as u64;
-        let connections = http::max_connections(wanted, other_files);
+        let connections = raise_open_file_limit(wanted, other_files);
         if connections < wanted {
             tracing::warn!(
                 connections,

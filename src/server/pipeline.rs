@@ -15,12 +15,12 @@ use super::shared::Shared;
 use crate::access::LastKey;
 use crate::access::proxy::Client;
 use crate::api::authority::Authority;
-use crate::api::operation::READ_METHODS;
+use crate::api::operation::{MAX_TARGET_BYTES, READ_METHODS};
 use crate::api::{ApiError, Operation, Route};
 use crate::clock::Timestamp;
 use crate::fault::Fault;
 use crate::http::{
-    ConnectionLimit, Exchange, Head, RateLimitHeaders, Rejection, RequestBody, RequestId, Response,
+    Exchange, Head, RateLimitHeaders, ReachedLimit, Rejection, RequestBody, RequestId, Response,
     Service, catch_panic,
 };
 use crate::key;
@@ -32,9 +32,6 @@ use crate::trace::RequestSpan;
 
 /// Requests a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
-
-/// The maximum length of path and query, in bytes.
-const MAX_TARGET: usize = 8 * 1024;
 
 pub(super) struct Pipeline {
     shared: Arc<Shared>,
@@ -114,7 +111,6 @@ impl Service for Pipeline {
             let base_urls = &self.shared.api.base_urls;
             base_urls.error_response(&route, head, client.https, &error)
         };
-        // One match, because a response is large, and each step would move it.
         let mut response = match result {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => fail(error),
@@ -123,7 +119,7 @@ impl Service for Pipeline {
         if route.is_api() {
             let counted = record.state.quota.get();
             let quota =
-                counted.unwrap_or_else(|| self.shared.access.addresses.quota(client.address, now));
+                counted.unwrap_or_else(|| self.shared.access.failures.quota(client.address, now));
             response.rate_limit = Some(rate_limit_headers(quota));
         }
         self.shared.cors.allow(head, &mut response);
@@ -140,7 +136,7 @@ impl Service for Pipeline {
         } = &*self.shared;
         let now = clock.now();
         let mut response = ApiError::from(reason).response();
-        response.rate_limit = Some(rate_limit_headers(access.addresses.quota(peer, now)));
+        response.rate_limit = Some(rate_limit_headers(access.failures.quota(peer, now)));
         cors.allow_unknown(&mut response);
         let limit = reason.limit();
         if let Some(limit) = limit {
@@ -156,7 +152,7 @@ impl Service for Pipeline {
             label: OperationLabel::Connection,
             client: peer,
             status: response.status.as_u16(),
-            reason: limit.map(ConnectionLimit::as_str),
+            reason: limit.map(ReachedLimit::as_str),
             state: RequestState::default(),
             span: RequestSpan::none(),
         });
@@ -289,7 +285,7 @@ pub(super) fn rate_limit_headers(quota: Quota) -> RateLimitHeaders {
 
 /// Checks the form of a request, and returns its host.
 fn check_head<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
-    if head.target_length > MAX_TARGET {
+    if head.target_length > MAX_TARGET_BYTES {
         return Err(ApiError::UriTooLong);
     }
     if head.has_ambiguous_framing() {

@@ -29,7 +29,7 @@ pub(super) struct RequestRecord<'a> {
     pub(super) span: RequestSpan,
 }
 
-/// The key and the quota of a request, once the pipeline knows them, and the cause of a 5xx, for its response and its record.
+/// What the pipeline finds out about a request: the quota for its response, and the key and the cause of a 5xx for its record.
 #[derive(Default)]
 pub(super) struct RequestState {
     pub(super) key: Cell<Option<KeyId>>,

@@ -1,7 +1,6 @@
 //! Startup, until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 (with
-//! `--cors-origin`) and everything else 503,
-//! and the service manager is told to wait. A normal startup is shorter than the grace period, in which connections
-//! wait in the queue of their socket: no client of a restarted server gets a 503.
+//! `--cors-origin`) and everything else 503, and the service manager is told to wait. A normal startup is shorter than the grace
+//! period, in which connections wait in the queue of their socket: no client of a restarted server gets a 503.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -9,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval_at, timeout};
 
@@ -17,14 +16,15 @@ use super::listeners::Listeners;
 use super::pipeline::{method_name, rate_limit_headers};
 use super::threads;
 use crate::access::TrustedProxies;
-use crate::access::address::AddressTable;
+use crate::access::address::AuthFailures;
 use crate::api::cors::Cors;
+use crate::api::operation::PublicResource;
 use crate::api::{ApiError, BaseUrls, Route};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::health;
 use crate::http::{
-    ConnectionLimit, ConnectionLimits, Connections, Exchange, Head, Maximum, RateLimitHeaders,
+    ConnectionLimits, Connections, Exchange, Head, Maximum, RateLimitHeaders, ReachedLimit,
     Rejection, RequestBody, RequestId, Response, Service, Timeouts, Tls, accept,
 };
 use crate::key;
@@ -36,8 +36,10 @@ use crate::systemd::Notifier;
 /// How long startup may take before requests get 503 instead of waiting.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
 
-/// The interval of notifications, and how long the service manager waits for the next one.
+/// The interval of notifications.
 const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the service manager waits for the next notification.
 const START_TIMEOUT_EXTENSION: Duration = Duration::from_secs(30);
 
 /// Connections during startup: those of health checks.
@@ -71,8 +73,8 @@ pub(super) fn begin(
     let api = api.map(|listener| (listener, tls, config.cors.clone(), true));
     let admin = (&listeners.admin, admin_tls, Cors::default(), false);
     let mut shared = Vec::new();
-    for (listener, tls, cors, is_logged) in api.chain([admin]) {
-        shared.push((listener.share()?, tls.cloned(), cors, is_logged));
+    for (listener, tls, cors, is_api) in api.chain([admin]) {
+        shared.push((listener.share()?, tls.cloned(), cors, is_api));
     }
     let (clock, base_urls) = (clock.clone(), base_urls.clone());
     let proxies = config.trusted_proxies.clone();
@@ -87,15 +89,16 @@ pub(super) fn begin(
             return Ok(());
         }
         let log = Rc::new(log);
-        let serving = shared.into_iter().map(|(listener, tls, cors, is_logged)| {
+        let serving = shared.into_iter().map(|(listener, tls, cors, is_api)| {
             let service = StartupService {
                 clock: clock.clone(),
-                addresses: AddressTable::default(),
+                is_api,
+                failures: AuthFailures::default(),
                 proxies: proxies.clone(),
                 base_urls: base_urls.clone(),
                 https: tls.is_some(),
                 cors,
-                log: is_logged.then(|| Rc::clone(&log)),
+                log: Rc::clone(&log),
             };
             accept(
                 listener,
@@ -134,13 +137,14 @@ pub(super) async fn with_extended_start_timeout<T>(
 /// The service of both listeners during startup.
 struct StartupService {
     clock: Clock,
-    addresses: AddressTable,
+    /// Not the admin listener, whose responses have no rate limit headers, and whose requests are not logged.
+    is_api: bool,
+    failures: AuthFailures,
     proxies: TrustedProxies,
     base_urls: BaseUrls,
     https: bool,
     cors: Cors,
-    /// None on the admin listener, whose requests are not logged.
-    log: Option<Rc<RequestLog>>,
+    log: Rc<RequestLog>,
 }
 
 fn starting() -> ApiError {
@@ -149,8 +153,8 @@ fn starting() -> ApiError {
 
 impl StartupService {
     fn rate_limit(&self, address: IpAddr) -> Option<RateLimitHeaders> {
-        let quota = self.addresses.quota(address, self.clock.now());
-        Some(rate_limit_headers(quota))
+        let quota = || self.failures.quota(address, self.clock.now());
+        self.is_api.then(|| rate_limit_headers(quota()))
     }
 
     fn log(
@@ -162,11 +166,11 @@ impl StartupService {
         request: Option<(&Head<'_>, &Exchange)>,
         reason: Option<&'static str>,
     ) {
-        let Some(log) = self.log.as_ref().filter(|_| label.is_logged()) else {
+        if !self.is_api || !label.is_logged() {
             return;
-        };
+        }
         let took = request.map(|(_, exchange)| exchange.end());
-        log.write(&RequestLine {
+        self.log.write(&RequestLine {
             at: self.clock.now(),
             id: id.as_bytes(),
             method: request.map(|(head, _)| method_name(head.method)),
@@ -191,7 +195,6 @@ impl Service for StartupService {
         exchange: &Exchange,
         (): &(),
     ) -> Response {
-        let reads = matches!(*head.method, Method::GET | Method::HEAD);
         let path = decode_path(head.path);
         let mut route = Route::of(head.method, &path);
         if self.cors.is_preflight(head) {
@@ -201,7 +204,7 @@ impl Service for StartupService {
         let mut response = match route {
             // Otherwise the browser would not send the request, and the page could not read its 503.
             Route::Preflight { methods } => self.cors.preflight(head, methods),
-            _ if reads && path == "/livez" => health::live(),
+            Route::Public(PublicResource::Live) => health::live(),
             _ => {
                 let mut response =
                     self.base_urls
@@ -226,7 +229,7 @@ impl Service for StartupService {
         response.rate_limit = self.rate_limit(peer);
         self.cors.allow_unknown(&mut response);
         let (label, status) = (OperationLabel::Connection, response.status);
-        let limit = reason.limit().map(ConnectionLimit::as_str);
+        let limit = reason.limit().map(ReachedLimit::as_str);
         self.log(label, peer, status, id, None, limit);
         response
     }

@@ -9,7 +9,7 @@ use std::pin::pin;
 use tokio::task::yield_now;
 
 use super::contract::{COUNTED_TABLES, Database, Row, StoreError, TABLES, Table, TableDigest};
-use super::postgres::PgSession;
+use super::postgres::{ALIVE_MILLIS, PgSession};
 use super::sqlite::{SqliteSession, is_same_file};
 
 /// The options that name the databases, for errors.
@@ -86,12 +86,11 @@ pub async fn copy(
     }
     let tables = filled?;
     let committed = dispatch!(target, commit());
-    committed.map_err(|error| match (error, to) {
-        (StoreError::Unavailable(text), Database::Postgres(_))
-        | (StoreError::Unconfirmed(text), _) => CopyError::Failed(format!(
+    committed.map_err(|error| match error {
+        StoreError::Unconfirmed(text) => CopyError::Failed(format!(
             "{TO}: {text}; it is unknown whether the copy is complete: run it again, and if it fails because of rows in the target, it is complete"
         )),
-        (error, _) => failed(TO)(error),
+        error => failed(TO)(error),
     })?;
     Ok(tables)
 }
@@ -134,8 +133,8 @@ async fn fill(
             digest,
         });
     }
-    let counters = dispatch!(source, counters()).map_err(failed(FROM))?;
-    dispatch!(target, set_counters(counters)).map_err(failed(TO))?;
+    let last_ids = dispatch!(source, last_ids()).map_err(failed(FROM))?;
+    dispatch!(target, set_last_ids(last_ids)).map_err(failed(TO))?;
     let mut done = 0;
     for (table, copied) in TABLES.iter().zip(&tables) {
         let mut found = TableDigest::default();
@@ -158,12 +157,10 @@ async fn fill(
     Ok(tables)
 }
 
-/// Converts an error of opening a database, which names `--database`, into one that names this option.
+/// Converts an error of opening a database into one that names this option, which its advice must name, too.
 fn cannot_open(option: &'static str) -> impl Fn(anyhow::Error) -> CopyError {
     move |error| {
-        let text = format!("{error:#}");
-        let problem = text.strip_prefix("--database: ").unwrap_or(&text);
-        let problem = problem.replace("with --database ", &format!("with {option} "));
+        let problem = format!("{error:#}").replace("with --database ", &format!("with {option} "));
         CopyError::Failed(format!("{option}: {problem}"))
     }
 }
@@ -236,7 +233,8 @@ impl CopySession {
             nodes => format!("{nodes} nodes"),
         };
         Err(CopyError::Failed(format!(
-            "{option}: {database} is used by {nodes}: shut down every node first (a killed one counts as running for 30 s)"
+            "{option}: {database} is used by {nodes}: shut down every node first (a killed one counts as running for {} s)",
+            ALIVE_MILLIS / 1000
         )))
     }
 

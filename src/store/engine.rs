@@ -1,5 +1,7 @@
 //! The engines: a closed set, and the one place that chooses between them.
 
+use anyhow::Context;
+
 use super::contract::{Database, FormatChange, Mode};
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
@@ -28,7 +30,7 @@ impl Engine {
             }
             Database::Postgres(url) => {
                 let opening = Postgres::open(url, mode, max_waiting);
-                let (engine, format_change) = opening.await?;
+                let (engine, format_change) = opening.await.context("--database")?;
                 (Self::Postgres(Box::new(engine)), format_change)
             }
         })

@@ -8,7 +8,6 @@ mod connector;
 mod copy;
 mod counters;
 mod creation;
-mod deadline;
 mod engine;
 mod error;
 mod fault;
@@ -21,8 +20,10 @@ mod orders;
 mod pets;
 mod pool;
 mod privileges;
+mod progress;
 mod row;
 mod sweep;
+mod timeout;
 mod tls;
 mod transaction;
 mod unlimited;
@@ -33,17 +34,19 @@ pub(crate) use copy::PgSession;
 pub(crate) use engine::Postgres;
 pub(super) use import::PgImport;
 pub(crate) use migrations::CURRENT_FORMAT;
+pub(super) use nodes::ALIVE_MILLIS;
 
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tokio_postgres::config::SslNegotiation;
 
 use super::contract::{Database, FormatChange, Mode, PostgresUrl, WrongFormat};
 use crate::tls::ClientTls;
-use deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
+use engine::UNREGISTERED;
 use error::PgError;
 use pool::Pool;
+use timeout::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use writer::PgWriter;
 
 impl Postgres {
@@ -59,8 +62,7 @@ impl Postgres {
             .any(|server| server.get_ssl_negotiation() == SslNegotiation::Direct);
         // Direct TLS negotiation requires this ALPN protocol. Servers without direct negotiation never see it.
         let protocols: &[&[u8]] = if direct { &[b"postgresql"] } else { &[] };
-        let tls =
-            ClientTls::load(&url.files, url.verification(), protocols).context("--database")?;
+        let tls = ClientTls::load(&url.files, url.verification(), protocols)?;
         let statements = [
             &creation::STATEMENTS[..],
             &keys::statements(),
@@ -82,16 +84,16 @@ impl Postgres {
             tcp_user_timeout,
             max_waiting,
         )?;
-        check_settings(&pool, mode).await.context("--database")?;
+        check_settings(&pool, mode).await?;
         let found = with_timeout(LONG_TIMEOUT, migrate::format(&pool)).await;
         if matches!(found, Err(PgError::Denied(_))) {
             // The role cannot even read the table of the format: the error lists all missing privileges.
             check_privileges(&pool, mode).await?;
         }
-        let found = found.context("--database")?;
+        let found = found?;
         if found.is_none() {
             let checked = with_timeout(LONG_TIMEOUT, privileges::check_schema(&pool, mode));
-            checked.await.context("--database")?;
+            checked.await?;
         }
         let current = migrations::current_format();
         let database = Database::Postgres(url.clone());
@@ -100,12 +102,12 @@ impl Postgres {
             Some(format) if format == current => found,
             _ => match (migrate::run(&pool).await, found) {
                 (Err(PgError::Denied(cause)), Some(format)) => bail!(
-                    "--database: cannot migrate {database} from format {format} to {current} as this role ({cause}): run `animal-store migrate` with its URL as --database, as the owner of the tables"
+                    "cannot migrate {database} from format {format} to {current} as this role ({cause}): run `animal-store migrate` with its URL as --database, as the owner of the tables"
                 ),
-                (migrated, _) => migrated.context("--database")?,
+                (migrated, _) => migrated?,
             },
         };
-        let mut node = 0;
+        let mut node = UNREGISTERED;
         check_privileges(&pool, mode).await?;
         if mode.serves() {
             match nodes::register(&pool).await {
@@ -116,13 +118,13 @@ impl Postgres {
                     %error,
                     "this node is not registered yet, perhaps because another session holds a lock: a later heartbeat registers it"
                 ),
-                Err(error) => return Err(error).context("--database"),
+                Err(error) => return Err(error.into()),
             }
         }
         let node = AtomicI64::new(node);
         // Commands need no second connection.
         let polls = match mode.serves() {
-            true => pool.for_polls().await.context("--database")?,
+            true => pool.for_polls().await?,
             false => pool.clone(),
         };
         let engine = Self {
@@ -160,5 +162,5 @@ async fn check_settings(pool: &Pool, mode: Mode) -> anyhow::Result<()> {
 
 async fn check_privileges(pool: &Pool, mode: Mode) -> anyhow::Result<()> {
     let checked = with_timeout(LONG_TIMEOUT, privileges::check(pool, mode));
-    checked.await.context("--database")
+    Ok(checked.await?)
 }

@@ -6,6 +6,7 @@ use super::contract::{KeyRecord, UsageRow};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId};
 use crate::limit::Ban;
+use crate::names::FromName;
 use crate::order::{Order, OrderId, OrderState};
 use crate::pet::{self, Pet, PetId, PetStatus};
 use crate::plan::{Plan, PlanName};
@@ -18,7 +19,7 @@ pub(super) const KEY_COLUMNS: &str = "id, name, plan, per_minute, per_day, prefi
      expires_at, revoked_at, last_used_at, banned_at, banned_until, unbanned_at, revision";
 
 /// The condition on orders in this state, or in any. The state is part of the text, so that PostgreSQL can use a partial index.
-pub(super) fn condition(state: Option<OrderState>) -> String {
+pub(super) fn order_condition(state: Option<OrderState>) -> String {
     state.map_or("true".into(), |state| {
         format!("status = '{}'", state.as_str())
     })

@@ -44,6 +44,7 @@ pub use backup_folder::BackupFolder;
 pub(crate) use copy::{SqliteSession, is_same_file};
 pub use files::belongs_to_database;
 pub(super) use import::SqliteImport;
+pub(crate) use lock_wait::COMMAND_TIMEOUT;
 pub use reactivated_keys::{ReactivatedKey, ReactivatedKeys};
 pub use restore::{Restore, Restored};
 pub use restore_error::RestoreError;

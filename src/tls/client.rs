@@ -106,14 +106,19 @@ pub(crate) fn read_roots(
 }
 
 fn system_roots() -> anyhow::Result<RootCertStore> {
-    let found: Vec<CertificateDer<'static>> = rustls_native_certs::load_native_certs().certs;
+    let found = rustls_native_certs::load_native_certs();
     let mut store = RootCertStore::empty();
     // Some systems have certificates that are malformed. They are ignored.
-    store.add_parsable_certificates(found);
-    match store.is_empty() {
-        true => bail!(
-            "this system has no CA certificates, which verifying a server needs: install them, or use --ca-cert (for traces: OTEL_EXPORTER_OTLP_CERTIFICATE)"
-        ),
-        false => Ok(store),
+    store.add_parsable_certificates(found.certs);
+    if store.is_empty() {
+        let problem = match found.errors.first() {
+            // Such as a wrong path in SSL_CERT_FILE.
+            Some(error) => format!("cannot read the CA certificates of this system ({error})"),
+            None => "this system has no CA certificates".into(),
+        };
+        bail!(
+            "{problem}, which verifying a server needs: install them, or use --ca-cert (for traces: OTEL_EXPORTER_OTLP_CERTIFICATE)"
+        );
     }
+    Ok(store)
 }

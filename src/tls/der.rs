@@ -35,7 +35,7 @@ pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
     })
 }
 
-/// The arcs of the algorithms that sign with RSA (PKCS #1) and with ECDSA and SHA-2. Their next byte is the hash.
+/// The OIDs of the algorithms that sign with RSA (PKCS #1) and with ECDSA and SHA-2, without the last arc, which names the hash.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 const ECDSA_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 
@@ -44,8 +44,8 @@ const ECDSA_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let (_, _, algorithm) = element(expect(SEQUENCE, certificate)?)?;
     let algorithm = expect(OBJECT_IDENTIFIER, expect(SEQUENCE, algorithm)?)?;
-    let (&hash, arc) = algorithm.split_last()?;
-    match (arc, hash) {
+    let (&hash, prefix) = algorithm.split_last()?;
+    match (prefix, hash) {
         // MD5 and SHA-1 are replaced by SHA-256.
         (RSA, 4 | 5 | 11) | (ECDSA_SHA2, 2) => Some(Sha256::digest(certificate).to_vec()),
         (RSA, 12) | (ECDSA_SHA2, 3) => Some(Sha384::digest(certificate).to_vec()),

@@ -285,6 +285,9 @@ fn bad_requests_say_what_to_change() {
     operator.get("/api/nothing").is_error(404, "not_found");
     operator.get("/api/keys/7").is_error(404, "not_found");
     operator.get("/api/live?key=7").is_error(404, "not_found");
+    operator
+        .get("/api/live?key=07")
+        .is_error(400, "invalid_parameter");
     let wrong = operator.request("PUT", "/api/keys").send();
     wrong.is_error(405, "method_not_allowed");
     assert_eq!(wrong.header("allow"), Some("GET, HEAD, POST"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Client, Connection, Response, eventually};
 
-use crate::{Cluster, ensure_minute_left, is_long};
+use crate::{Cluster, ensure_minute_left};
 
 /// Clients that send at once.
 const CLIENTS: usize = 64;
@@ -121,7 +121,7 @@ fn minutes(cluster: &Cluster, count: usize) -> Vec<usize> {
 
 #[test]
 fn limits_stay_exact_from_minute_to_minute() {
-    let count = if is_long() { WINDOWS } else { 2 };
+    let count = if harness::is_long() { WINDOWS } else { 2 };
     let cluster = Cluster::start_with_long_redis_timeout();
     for _ in 0..3 {
         let before = outages(&cluster);

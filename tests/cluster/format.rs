@@ -110,7 +110,7 @@ impl Starting {
 
     /// One that notifies a service manager at this socket.
     fn notifying(socket: Option<&Path>, database: &str) -> Self {
-        let mut child = Command::new(PROGRAM)
+        let mut child = harness::command(PROGRAM)
             .args(SERVE)
             .args(["--database", database])
             .envs(socket.map(|socket| ("NOTIFY_SOCKET", socket)))
@@ -159,7 +159,7 @@ fn only_serve_and_migrate_create_tables() {
         };
         assert_eq!(
             on(&postgres.url(), args).fails_with(1),
-            format!("animal-store: there is no database at {shown}: {advice}")
+            format!("animal-store: --database: there is no database at {shown}: {advice}")
         );
         assert_eq!(tables(&postgres), "0", "{args}");
     }
@@ -202,7 +202,9 @@ fn a_format_that_is_not_the_current_one_is_reported_in_one_line_and_left_alone()
         for args in COMMANDS {
             assert_eq!(
                 on(&postgres.url(), args).fails_with(1),
-                format!("animal-store: {shown} has format {found}, and this version {reason}")
+                format!(
+                    "animal-store: --database: {shown} has format {found}, and this version {reason}"
+                )
             );
         }
         assert_eq!(postgres.psql("postgres", format), found.to_string());

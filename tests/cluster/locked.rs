@@ -222,7 +222,7 @@ fn a_node_starts_and_reads_while_no_table_can_be_written() {
 /// An import of one animal that waits for the counter of animals, which `sql_client` has locked.
 fn waiting_import(postgres: &Postgres, node: &Node, sql_client: &SqlClient) -> Child {
     lock_counter(sql_client);
-    let import = Command::new(PROGRAM)
+    let import = harness::command(PROGRAM)
         .args(["pets", "import", "-", "--database", &node.url])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())

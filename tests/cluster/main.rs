@@ -51,11 +51,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 /// How many nodes there are.
 const NODES: usize = 3;
 
-/// Whether to run the long versions.
-fn is_long() -> bool {
-    std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1")
-}
-
 /// An animal.
 fn rex() -> Value {
     json!({"name": "Rex", "categoryId": 1})

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use harness::{Postgres, StopOnDrop, Stopwatch, eventually};
 
 use crate::changes::eventually_on_all;
-use crate::{Cluster, Load, NODES, is_long, lost_and_duplicated, rex};
+use crate::{Cluster, Load, NODES, lost_and_duplicated, rex};
 
 /// Clients that create at once.
 const CLIENTS: usize = 12;
@@ -29,7 +29,7 @@ const MORE_FILES: u64 = 64;
 
 #[test]
 fn acknowledged_animals_survive_immediate_restarts_under_load() {
-    let restarts = if is_long() { 50 } else { 10 };
+    let restarts = if harness::is_long() { 50 } else { 10 };
     let cluster = Cluster::start();
     // All connections, old and new, would acknowledge a commit before it is on disk.
     for sql in [

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::eventually;
 
-use crate::{Cluster, Load, Made, is_long, lost_and_duplicated};
+use crate::{Cluster, Load, Made, lost_and_duplicated};
 
 /// Clients that create at once.
 const CLIENTS: usize = 12;
@@ -27,7 +27,7 @@ fn cut(cluster: &Cluster, times: usize) -> Vec<Made> {
 
 #[test]
 fn an_animal_whose_commit_was_cut_off_is_neither_lost_nor_doubled_by_a_retry() {
-    let cuts = if is_long() { 1_000 } else { 100 };
+    let cuts = if harness::is_long() { 1_000 } else { 100 };
     let cluster = Cluster::start();
     let made = cut(&cluster, cuts);
     let (lost, duplicated) = lost_and_duplicated(&cluster.postgres, &made);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use harness::{Postgres, Process, eventually, load_during_imports, run};
@@ -343,7 +343,7 @@ fn postgresql_does_not_continue_an_import_that_was_stopped_or_killed() {
     );
     for signal in ["INT", "KILL"] {
         let import = ["pets", "import", "a.ndjson", "--database", &database];
-        let mut importing = Command::new(PROGRAM)
+        let mut importing = harness::command(PROGRAM)
             .args(import)
             .current_dir(folder.path())
             .stderr(Stdio::null())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use harness::{StopOnDrop, eventually};
 
-use crate::{Cluster, NODES, is_long};
+use crate::{Cluster, NODES};
 
 /// The limit of the day. That of the minute is larger, so that headers show the day.
 const DAY: u32 = 10_000_000;
@@ -78,7 +78,7 @@ fn cut(cluster: &Cluster, times: usize) {
 
 #[test]
 fn the_stored_usage_equals_the_requests_served_although_a_hundred_commits_were_cut_off() {
-    let cuts = if is_long() { 1_000 } else { 100 };
+    let cuts = if harness::is_long() { 1_000 } else { 100 };
     let mut cluster = Cluster::start();
     let (keys, served) = served(&cluster, || cut(&cluster, cuts));
     println!("{cuts} cuts, served {served:?}");

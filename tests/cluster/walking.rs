@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Client, Response, StopOnDrop};
 
-use crate::{Cluster, is_long, rex};
+use crate::{Cluster, rex};
 
 const WRITERS: usize = 8;
 
@@ -189,7 +189,7 @@ fn walk_while_writing(cluster: &Cluster, animals: usize) -> Walked {
 
 #[test]
 fn readers_that_follow_next_while_others_write_see_each_animal_once_and_in_order() {
-    let animals = if is_long() { 200_000 } else { 10_000 };
+    let animals = if harness::is_long() { 200_000 } else { 10_000 };
     let walked = walk_while_writing(&Cluster::start(), animals);
     println!(
         "{} animals, {} pages, {:?}",

@@ -205,7 +205,7 @@ fn export_to_pipe(app: &App) -> Child {
                  SELECT i, 'pet', i, 'sold' FROM n",
     };
     app.sql_client().change(insert).expect("animals");
-    let mut export = Command::new(PROGRAM)
+    let mut export = harness::command(PROGRAM)
         .args(["pets", "export", "-"])
         .env("ANIMAL_STORE_DATABASE", app.database_url())
         .stdout(Stdio::piped())
@@ -264,7 +264,7 @@ fn an_export_during_changes_is_of_one_point_in_time() {
         });
         let _end = StopOnDrop(done);
         for _ in 0..10 {
-            let export = Command::new(PROGRAM)
+            let export = harness::command(PROGRAM)
                 .args(["pets", "export", "-", "--format", "csv"])
                 .env("ANIMAL_STORE_DATABASE", app.database_url())
                 .output()

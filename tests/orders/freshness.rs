@@ -14,10 +14,13 @@ const PETS: i64 = 25;
 /// The number of changes: a thousand in long runs. In others, fewer where servers poll less often, and over HTTP/2, which serves the
 /// same pages.
 fn changes(store: &Store) -> u32 {
-    let has_time = std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|long| long == "1");
     let is_quick = store.poll_interval() <= Duration::from_millis(100)
         && std::env::var_os("ANIMAL_STORE_TEST_HTTP2").is_none();
-    if has_time || is_quick { 1_000 } else { 60 }
+    if harness::is_long() || is_quick {
+        1_000
+    } else {
+        60
+    }
 }
 
 /// Pseudorandom numbers, the same each time.

@@ -109,7 +109,7 @@ fn a_record_of_csv_that_is_not_strictly_right_is_one_bad_line_and_the_next_ones_
 #[test]
 fn compressed_data_is_not_read_from_a_pipe_and_the_message_says_what_to_do() {
     let operator = Operator::new(PROGRAM);
-    let mut import = Command::new(PROGRAM)
+    let mut import = harness::command(PROGRAM)
         .args(["pets", "import", "-", "--database", "sqlite:b.db"])
         .current_dir(operator.path())
         .stdin(Stdio::piped())

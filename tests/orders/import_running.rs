@@ -13,7 +13,7 @@ use crate::import::lines;
 
 /// An import from a pipe that has these lines and stays open.
 fn import_from_pipe(app: &App, options: &[&str], lines: &str) -> Child {
-    let mut child = Command::new(PROGRAM)
+    let mut child = harness::command(PROGRAM)
         .args(["pets", "import", "-"])
         .args(options)
         .env("ANIMAL_STORE_DATABASE", app.database_url())
@@ -30,7 +30,7 @@ fn import_from_pipe(app: &App, options: &[&str], lines: &str) -> Child {
 fn an_import_that_waits_for_its_input_ends_with_a_signal() {
     for args in [&["-"][..], &["-", "--format", "csv"]] {
         let operator = Operator::without_data(PROGRAM);
-        let mut child = Command::new(PROGRAM)
+        let mut child = harness::command(PROGRAM)
             .args(["pets", "import", "--database", "sqlite:b.db"])
             .args(args)
             .current_dir(operator.path())
@@ -106,7 +106,7 @@ fn a_running_server_shows_an_import_immediately_and_pages_are_right_afterwards()
         let file = tempfile::NamedTempFile::with_suffix(".ndjson").expect("a file");
         fs::write(file.path(), lines).expect("a file");
         let path = file.path().to_str().expect("text");
-        let imported = Command::new(PROGRAM)
+        let imported = harness::command(PROGRAM)
             .args([&["pets", "import", path], args].concat())
             .env("ANIMAL_STORE_DATABASE", app.database_url())
             .output()
@@ -168,10 +168,11 @@ fn an_id_that_is_taken_after_the_check_is_named_and_nothing_is_imported() {
     let (app, ..) = App::start();
     let (other, observer) = (app.sql_client(), app.sql_client());
     other.lock_all();
-    let taken = "INSERT INTO pets (id, name, category_id, status) VALUES (8, 'x', 1, 'sold'), (9, 'y', 1, 'sold')";
+    let taken = "INSERT INTO pets (id, name, category_id, status) VALUES (1008, 'x', 1, 'sold'), (1009, 'y', 1, 'sold')";
     other.change(taken).expect("animals");
     let line = |id: i64| format!("{{\"id\":{id},\"name\":\"a\",\"categoryId\":1}}\n");
-    let all: String = [9, 7, 8].into_iter().map(line).collect();
+    // More than an embedded database inserts at a time.
+    let all: String = (7..=1_009).rev().map(line).collect();
     let mut import = import_from_pipe(&app, &["--keep-ids", "--skip-bad"], &all);
     drop(import.stdin.take());
     let mut stderr = BufReader::new(import.stderr.take().expect("a pipe"));
@@ -192,7 +193,7 @@ fn an_id_that_is_taken_after_the_check_is_named_and_nothing_is_imported() {
     stderr.read_to_string(&mut said).expect("text");
     assert_eq!(
         said,
-        "animal-store: cannot import standard input: an animal with ID 8 was added in the meantime: nothing was imported; import the file again\n"
+        "animal-store: cannot import standard input: an animal with ID 1008 was added in the meantime: nothing was imported; import the file again\n"
     );
     assert_eq!(import.wait().expect("an end").code(), Some(1));
     assert_eq!(observer.query("SELECT count(*) FROM pets")[0][0], "2");

@@ -194,7 +194,7 @@ fn a_stream_that_is_not_read_further_holds_no_transaction_and_delays_no_writer()
 
 /// The peak memory of a command, in kB, and what it prints.
 fn peak(app: &App, args: &str) -> (u64, Vec<u8>) {
-    let mut list = Command::new(PROGRAM);
+    let mut list = harness::command(PROGRAM);
     peak_of(app, list.args(args.split(' ')), |list| Some(list.id()))
 }
 

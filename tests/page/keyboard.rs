@@ -1,11 +1,11 @@
 //! The dashboard by keyboard alone: with Tab, Enter, Space, Escape and arrows. The focus is always visible, and returns to where it was.
 
-use harness::{Client, eventually};
+use harness::Client;
 use serde_json::{Value, json};
 
-use crate::TIMEOUT;
 use crate::browser::{Browser, DOWN, ENTER, ESCAPE, SPACE, TAB, UP};
-use crate::dashboard::{Dashboard, TOKEN, sell_animal};
+use crate::dashboard::{Dashboard, TOKEN, get_banned, sell_animal};
+use crate::{TIMEOUT, eventually};
 
 /// The maximum number of tab stops in any view.
 const MAX_TAB_STOPS: usize = 150;
@@ -144,11 +144,9 @@ fn a_key_is_managed_by_keyboard_from_its_creation_to_its_revocation() {
     keyboard.returns_to("#key-rotate");
 
     let client = dashboard.client(&rotated);
-    for _ in 0..170 {
-        client.get("/v1/pets");
-    }
+    get_banned(&client);
     let operator = Client::new(dashboard.server.admin, Some(TOKEN.into()));
-    eventually(TIMEOUT, "the ban is stored", || {
+    eventually("the ban is stored", || {
         operator.get("/api/keys?q=shop").json()[0]["state"] == "banned"
     });
     keyboard.enter("#view-key [href='#keys']");

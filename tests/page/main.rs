@@ -35,6 +35,17 @@ use tempfile::TempDir;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Polls a condition of a page until it holds. Not as often as [`harness::eventually`]: each poll takes the browser milliseconds.
+#[track_caller]
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    harness::eventually(TIMEOUT, what, || {
+        condition() || {
+            std::thread::sleep(Duration::from_millis(40));
+            false
+        }
+    });
+}
+
 /// A server, a key for it, and a browser that shows its docs.
 struct Docs {
     browser: Browser,

@@ -1,11 +1,11 @@
 //! The dashboard when the network is slow or fails: no secret is lost, no late response wins, and what is shown stays up to date.
 
-use harness::{Client, eventually};
+use harness::Client;
 use serde_json::{Value, json};
 
-use crate::TIMEOUT;
 use crate::browser::{ENTER, ESCAPE, TAB};
-use crate::dashboard::{Dashboard, TOKEN};
+use crate::dashboard::{Dashboard, TOKEN, get_banned};
+use crate::eventually;
 
 /// Holds back responses to requests, such as `GET api/keys/3`, until they are released.
 pub(crate) const HOLD: &str = r"
@@ -40,7 +40,7 @@ impl Dashboard {
 
     /// Releases what is held, once something is.
     fn release(&self) {
-        eventually(TIMEOUT, "a request is held", || {
+        eventually("a request is held", || {
             self.run("return held.length > 0") == true
         });
         self.run(RELEASE);
@@ -85,7 +85,7 @@ fn a_dialog_stays_until_its_request_is_done_and_a_secret_until_it_is_closed() {
 
     dashboard.hold("POST api/keys");
     browser.click("#dialog-submit");
-    eventually(TIMEOUT, "the dialog is busy", || {
+    eventually("the dialog is busy", || {
         dashboard.shows("#dialog[aria-busy=true] #dialog-submit:disabled")
     });
     browser.wait_for("#dialog-wait", "wait");
@@ -101,15 +101,11 @@ fn a_dialog_stays_until_its_request_is_done_and_a_secret_until_it_is_closed() {
 
     // The session ends, and what could never be shown again stays.
     dashboard.run("fetch('api/session', {method: 'DELETE'})");
-    eventually(TIMEOUT, "the session has ended", || {
-        dashboard.shows("#view-login")
-    });
+    eventually("the session has ended", || dashboard.shows("#view-login"));
     browser.wait_for("#login .problem", "Your session has ended. Log in again.");
     assert_eq!(browser.text("#secret"), secret);
     browser.click("#dialog-cancel");
-    eventually(TIMEOUT, "the secret is gone", || {
-        !dashboard.contains(&secret)
-    });
+    eventually("the secret is gone", || !dashboard.contains(&secret));
     assert!(!dashboard.contains("shop"), "what the session has shown");
     dashboard.log_in(TOKEN);
     browser.wait_for("#keys", "shop");
@@ -147,9 +143,7 @@ fn a_change_to_which_the_server_does_not_respond_can_be_left_or_waited_for() {
 
     create("left");
     browser.press(ESCAPE);
-    eventually(TIMEOUT, "the dialog is closed", || {
-        !dashboard.shows("#dialog")
-    });
+    eventually("the dialog is closed", || !dashboard.shows("#dialog"));
     browser.click("#create-key");
     dashboard.release();
     assert_eq!(browser.text("#dialog-title"), "Create a key");
@@ -234,7 +228,7 @@ fn a_late_response_never_replaces_a_newer_one() {
     browser.wait_for("#keys-range", "1 to 4 of 4");
     dashboard.hold("q=s");
     browser.fill("#keys-search", "s");
-    eventually(TIMEOUT, "the search is sent", || {
+    eventually("the search is sent", || {
         dashboard.run("return held.length > 0") == true
     });
     browser.wait_for("#view-keys[aria-busy=true] #keys-range", "Loading");
@@ -284,9 +278,7 @@ fn a_failure_is_shown_until_the_view_is_read_again_even_if_nobody_asks_for_that(
     dashboard.browser.wait_for(problem, "does not respond");
     dashboard.run(RESTORE);
     dashboard.browser.wait_for("#keys", "first");
-    eventually(TIMEOUT, "the problem is hidden", || {
-        !dashboard.shows("#problem")
-    });
+    eventually("the problem is hidden", || !dashboard.shows("#problem"));
     dashboard.has_no_console_errors();
 }
 
@@ -320,9 +312,7 @@ fn what_is_shown_is_read_again_and_keeps_the_focus_and_the_selection() {
 
     dashboard.show("#keys/2");
     browser.wait_for("#key-details", "active");
-    for _ in 0..170 {
-        client.get("/v1/pets");
-    }
+    get_banned(&client);
     browser.wait_for("#key-live", "429");
     browser.wait_for("#key-details", "banned");
     browser.wait_for("#key-details", "Last ban");
@@ -358,9 +348,7 @@ fn logging_out_that_fails_is_reported_and_then_leaves_nothing_behind() {
     assert!(dashboard.shows("#view-now"));
     dashboard.run(RESTORE);
     browser.click("#log-out");
-    eventually(TIMEOUT, "the session has ended", || {
-        dashboard.shows("#view-login")
-    });
+    eventually("the session has ended", || dashboard.shows("#view-login"));
     dashboard.run("history.back()");
     dashboard.run("history.forward()");
     assert!(dashboard.shows("#view-login"));

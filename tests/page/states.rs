@@ -1,13 +1,13 @@
 //! Each state of the dashboard can be used by everyone: its views, and what is rare, such as dialogs, empty lists and failures.
 
-use harness::{Client, Process, eventually};
+use harness::{Client, Process};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::accessibility::{is_accessible, is_accessible_too};
 use crate::browser::{Browser, ENTER};
-use crate::dashboard::{Dashboard, TOKEN};
-use crate::{PROGRAM, TIMEOUT};
+use crate::dashboard::{Dashboard, TOKEN, get_banned};
+use crate::{PROGRAM, eventually};
 
 #[test]
 fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
@@ -40,11 +40,9 @@ fn axe_finds_nothing_in_dialogs_empty_lists_and_failures() {
 
     let client = dashboard.client(&secret);
     client.create_many(1);
-    for _ in 0..170 {
-        client.get("/v1/pets");
-    }
+    get_banned(&client);
     let operator = Client::new(dashboard.server.admin, Some(TOKEN.into()));
-    eventually(TIMEOUT, "the ban is stored", || {
+    eventually("the ban is stored", || {
         operator.get("/api/keys/2").json()["state"] == "banned"
     });
     dashboard.show("#keys/2");

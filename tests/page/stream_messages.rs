@@ -2,17 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use harness::eventually;
 use serde_json::{Value, json};
 
-use crate::TIMEOUT;
 use crate::dashboard::Dashboard;
+use crate::eventually;
 use crate::slow::{HANG, RESTORE};
 
 /// A dashboard with at least three samples. No message arrives while a script runs.
 fn with_samples() -> Dashboard {
     let dashboard = Dashboard::logged_in();
-    eventually(TIMEOUT, "there are samples", || {
+    eventually("there are samples", || {
         let script = "return now.samples.length >= 3 && now.plots.length > 0";
         dashboard.browser.run(script, json!([])) == true
     });
@@ -36,7 +35,7 @@ impl Dashboard {
     }
 
     fn is_no_longer_lost(&self) {
-        eventually(TIMEOUT, "the connection is back", || !self.shows("#lost"));
+        eventually("the connection is back", || !self.shows("#lost"));
     }
 }
 
@@ -61,7 +60,7 @@ fn the_state_of_a_server_that_hangs_is_unknown_until_it_continues() {
     browser.wait_for("#checks .badge.good", "ready");
     let last = || browser.run("return now.samples.at(-1)?.[0] ?? 0", json!([]));
     let before = last();
-    eventually(TIMEOUT, "samples arrive", || last() != before);
+    eventually("samples arrive", || last() != before);
     dashboard.has_no_console_errors();
 }
 
@@ -104,7 +103,7 @@ fn the_page_of_an_earlier_version_is_loaded_again_but_not_while_a_dialog_is_open
         "document.querySelector('#dialog').close(); loseStream()",
         json!([]),
     );
-    eventually(TIMEOUT, "the page is loaded again", || {
+    eventually("the page is loaded again", || {
         browser.run("return window.isOld ?? null", json!([])) == Value::Null
     });
     browser.wait_for("#ready.good", "ready");
@@ -117,13 +116,13 @@ fn the_requests_of_a_key_are_counted_on_after_a_lost_connection() {
     let browser = &dashboard.browser;
     let client = dashboard.client(&dashboard.create_key("shop"));
     dashboard.show("#keys/2");
-    eventually(TIMEOUT, "its requests are counted", || {
+    eventually("its requests are counted", || {
         client.get("/v1/pets/0");
         browser.text("#key-live").contains("404")
     });
     browser.run("loseStream()", json!([]));
     dashboard.is_no_longer_lost();
-    eventually(TIMEOUT, "the stream is open again", || {
+    eventually("the stream is open again", || {
         client.get("/v1/pets");
         browser.text("#key-live").contains("200")
     });

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use harness::{Client, eventually};
+use harness::Client;
 use serde_json::json;
 
 use crate::browser::ENTER;
 use crate::slow::{HANG, HOLD, RELEASE, RESTORE};
-use crate::{Docs, TIMEOUT, section};
+use crate::{Docs, eventually, section};
 
 #[test]
 fn a_key_is_entered_and_every_operation_is_sent_and_nothing_comes_from_elsewhere() {
@@ -302,7 +302,7 @@ fn the_budget_falls_until_a_429_counts_down() {
         first.starts_with("Retry in ") || first.starts_with("You can"),
         "{first}"
     );
-    eventually(TIMEOUT, "a countdown", || browser.text(&timer) != first);
+    eventually("a countdown", || browser.text(&timer) != first);
     assert!(browser.text(".budget p").contains("0 of 5 left"));
 }
 

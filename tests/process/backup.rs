@@ -327,7 +327,7 @@ fn a_copy_that_is_damaged_does_not_become_a_backup() {
 fn an_interrupted_backup_leaves_nothing() {
     let folder = with_large_database(400_000);
     let before = names(folder.path());
-    let mut backup = std::process::Command::new(PROGRAM)
+    let mut backup = harness::command(PROGRAM)
         .args(["backup", "copy.db"])
         .current_dir(folder.path())
         .stderr(std::process::Stdio::piped())

@@ -391,6 +391,8 @@ fn bash_completes_the_words_of_every_command() {
             "pets set-status",
             "-h --json --database --database-password-file --ca-cert --config --force --help available pending sold",
         ),
+        // Without the options of PostgreSQL, which its help does not show, either.
+        ("backup", "-h --force --json --config --database --help"),
     ] {
         let words = words.split_whitespace();
         let args: Vec<&str> = ["-c", call, PROGRAM].into_iter().chain(words).collect();

@@ -11,9 +11,6 @@ use tempfile::TempDir;
 
 use crate::{PROGRAM, large_key};
 
-/// Set to 1 for the long version.
-const LONG: &str = "ANIMAL_STORE_TEST_LONG";
-
 /// The number of concurrent connections that write.
 const WRITERS: usize = 6;
 
@@ -25,8 +22,7 @@ const READY: Duration = Duration::from_secs(1);
 
 #[test]
 fn every_acknowledged_animal_survives_kill_9_and_no_id_is_assigned_twice() {
-    let long = std::env::var(LONG).is_ok_and(|value| value == "1");
-    let cycles = if long { 1_000 } else { 25 };
+    let cycles = if harness::is_long() { 1_000 } else { 25 };
     let run = Run::new("none").run(cycles, Process::kill);
     assert!(run.violations.is_empty(), "{:#?}", run.violations);
     let acknowledged = run.acknowledged.len();

@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::calls::{killed_at_each, names};
-use crate::{PROGRAM, folder, is_long, large_key, run};
+use crate::{PROGRAM, folder, large_key, run};
 
 pub(super) const DATABASE: &str = "animal-store.db";
 
@@ -70,7 +70,7 @@ fn an_export_of_a_file_at_rest_has_no_animal_that_was_changed_meanwhile() {
     const ANIMALS: usize = 20_000;
     let folder = with_animals(ANIMALS);
     run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
-    let mut export = Command::new(PROGRAM)
+    let mut export = harness::command(PROGRAM)
         .args(["pets", "export", "-"])
         .current_dir(folder.path())
         .stdout(Stdio::piped())
@@ -233,7 +233,7 @@ pub(super) fn stopped_while_it_waits(
     wanted: &str,
     signal: &str,
 ) -> String {
-    let command = Command::new(PROGRAM)
+    let command = harness::command(PROGRAM)
         .args(args)
         .current_dir(folder)
         .stderr(Stdio::piped())
@@ -299,7 +299,7 @@ fn an_import_that_waits_for_another_process_ends_with_a_signal() {
 
 #[test]
 fn an_import_waits_for_another_one_however_long_that_takes() {
-    if !is_long() {
+    if !harness::is_long() {
         return;
     }
     let folder = with_animals(3);
@@ -317,11 +317,11 @@ fn an_import_waits_for_another_one_however_long_that_takes() {
 
 #[test]
 fn an_import_of_very_large_files_takes_little_memory() {
-    if !is_long() {
+    if !harness::is_long() {
         return;
     }
     let folder = folder();
-    let mut import = Command::new(PROGRAM)
+    let mut import = harness::command(PROGRAM)
         .args(["pets", "import", "-"])
         .current_dir(folder.path())
         .stdin(Stdio::piped())

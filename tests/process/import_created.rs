@@ -53,11 +53,14 @@ fn fail(mut import: Child) {
 #[test]
 fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_uses_it() {
     let new = folder();
-    fail(import_into_new_database(Command::new(PROGRAM), new.path()));
+    fail(import_into_new_database(
+        harness::command(PROGRAM),
+        new.path(),
+    ));
     assert_eq!(names(new.path()), [""; 0]);
 
     let with_server = folder();
-    let import = import_into_new_database(Command::new(PROGRAM), with_server.path());
+    let import = import_into_new_database(harness::command(PROGRAM), with_server.path());
     let server = Process::serve(PROGRAM, with_server.path(), &[]);
     fail(import);
     let key = large_key(with_server.path());
@@ -65,7 +68,7 @@ fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_u
     assert_eq!(server.client(Some(&key)).create(&animal).status, 201);
 
     let with_key = folder();
-    let import = import_into_new_database(Command::new(PROGRAM), with_key.path());
+    let import = import_into_new_database(harness::command(PROGRAM), with_key.path());
     let key = large_key(with_key.path());
     fail(import);
     let server = Process::serve(PROGRAM, with_key.path(), &[]);
@@ -73,7 +76,7 @@ fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_u
 
     // One that has replaced it is not its own.
     let replaced = folder();
-    let import = import_into_new_database(Command::new(PROGRAM), replaced.path());
+    let import = import_into_new_database(harness::command(PROGRAM), replaced.path());
     fs::create_dir(replaced.path().join("old")).expect("a folder");
     for file in names(replaced.path())
         .iter()

@@ -62,11 +62,6 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_animal-store");
 /// Free ports, for a server that is started without the harness.
 const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
-/// Whether to run the long versions.
-fn is_long() -> bool {
-    std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1")
-}
-
 fn folder() -> TempDir {
     TempDir::new().expect("a folder")
 }

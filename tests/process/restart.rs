@@ -93,10 +93,7 @@ fn restarts(folder: &Path, vars: &[(&str, &str)], times: usize) -> usize {
 #[test]
 fn a_restart_resets_no_established_connection() {
     let folder = folder();
-    let times = match std::env::var_os("ANIMAL_STORE_TEST_LONG") {
-        Some(_) => 200,
-        None => 25,
-    };
+    let times = if harness::is_long() { 200 } else { 25 };
     assert_eq!(restarts(folder.path(), &[], times), 0);
 }
 

@@ -149,6 +149,24 @@ fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
 }
 
 #[test]
+fn a_key_that_has_the_id_of_a_lost_one_is_listed_neither_as_rotated_nor_as_revoked() {
+    let (folder, _) = with_backup();
+    run(folder.path(), &[], &["restore", "monday.db", "--yes"]).exits(0);
+    // As after a restore of a backup that did not have this key: its ID was issued again.
+    for change in ["hash = randomblob(32)", "revoked_at = created_at + 1"] {
+        let update = format!("UPDATE api_keys SET created_at = created_at + 1, {change}");
+        let database = rusqlite::Connection::open(folder.path().join("animal-store.db"));
+        let updated = database.expect("a database").execute(&update, ());
+        updated.expect("a change");
+        let json = ["restore", "monday.db", "--yes", "--json"];
+        let output = run(folder.path(), &[], &json).exits(0);
+        let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
+        let listed = (&report["rotatedSince"], &report["revokedSince"]);
+        assert_eq!(listed, (&json!([]), &json!([])), "{change}");
+    }
+}
+
+#[test]
 fn keys_that_were_rotated_since_the_backup_are_listed_and_have_their_former_secrets() {
     let (folder, key) = with_backup();
     let rotate = || {

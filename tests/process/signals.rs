@@ -5,13 +5,15 @@ use std::time::Duration;
 use harness::{Process, eventually};
 
 use crate::lifecycle::{DRAIN, begin_request};
-use crate::{PROGRAM, folder, large_key};
+use crate::{FREE_PORTS, PROGRAM, folder, large_key};
 
 #[test]
 fn a_hangup_does_not_end_a_server_without_a_certificate_and_without_a_terminal() {
     let folder = folder();
     let key = large_key(folder.path());
-    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    // In a session of its own, without the terminal that the tests may have. `setsid` becomes the program.
+    let serve = [&[PROGRAM, "serve"][..], &FREE_PORTS].concat();
+    let mut process = Process::start("setsid", folder.path(), &serve, &[]);
     process.signal("HUP");
     assert_eq!(process.client(Some(&key)).get("/v1/pets").status, 200);
     process.signal("TERM");

@@ -28,7 +28,7 @@ impl Stalled {
     fn start(stderr: impl Into<Stdio>) -> Self {
         let folder = folder();
         let key = large_key(folder.path());
-        let mut child = Command::new(PROGRAM)
+        let mut child = harness::command(PROGRAM)
             .arg("serve")
             .args(FREE_PORTS)
             .current_dir(folder.path())

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use harness::{Process, creations, eventually, figures};
 use rusqlite::Connection;
 
-use crate::{FREE_PORTS, PROGRAM, folder, is_long, large_key, run};
+use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
 
 /// The longest wait, on a machine that may be busy. One DELETE of all takes many times that.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -53,7 +53,7 @@ fn a_command_waits_for_the_lock_of_another_process_and_reports_it() {
 
 #[test]
 fn a_command_waits_for_thirty_seconds_and_no_longer() {
-    if !is_long() {
+    if !harness::is_long() {
         return;
     }
     let folder = folder();
@@ -127,7 +127,11 @@ fn a_sweep_needs_no_temporary_file() {
 
 #[test]
 fn many_expired_idempotency_records_are_swept_while_creations_and_commands_continue() {
-    let rows = if is_long() { 1_000_000 } else { 50_000 };
+    let rows = if harness::is_long() {
+        1_000_000
+    } else {
+        50_000
+    };
     let folder = folder();
     let key = large_key(folder.path());
     let file = with_expired_records(folder.path(), rows);

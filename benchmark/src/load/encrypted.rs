@@ -1,12 +1,13 @@
 //! A closed loop over TLS: HTTP/1.1 on keep-alive connections, or HTTP/2 with many streams on one connection. The load generator is
 //! allowed to be expensive here, because only the CPU time of the server is compared.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use harness::TlsClient;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -33,28 +34,24 @@ pub(crate) fn https(
 ) -> Result<Round> {
     let (address, status) = (server.address, requests.status);
     let request: Rc<[u8]> = requests.next().into();
-    measure(server, length, async |completed| {
+    measure(server, length, async |clients| {
         for _ in 0..CONNECTIONS {
             let mut stream = connect(tls, address).await?;
-            let (request, completed) = (Rc::clone(&request), Rc::clone(&completed));
-            tokio::task::spawn_local(async move {
+            let request = Rc::clone(&request);
+            clients.spawn(async move |completed| {
                 let mut buffer = vec![0; 64 * 1024];
-                while stream.write_all(&request).await.is_ok() {
+                loop {
+                    stream.write_all(&request).await?;
                     let mut filled = 0;
                     let got = loop {
-                        match stream.read(&mut buffer[filled..]).await {
-                            Ok(read @ 1..) => filled += read,
-                            _ => return,
-                        }
-                        match complete(&buffer[..filled]) {
-                            Ok(Some(got)) => break got,
-                            Ok(None) => {}
-                            Err(_) => return,
+                        let read = stream.read(&mut buffer[filled..]).await?;
+                        ensure!(read > 0, "the server closed a connection");
+                        filled += read;
+                        if let Some(got) = complete(&buffer[..filled])? {
+                            break got;
                         }
                     };
-                    if got != status {
-                        return;
-                    }
+                    ensure!(got == status, "a response with status {got}");
                     completed.set(completed.get() + 1);
                 }
             });
@@ -72,7 +69,7 @@ pub(crate) fn http2(
     length: Duration,
 ) -> Result<Round> {
     let address = server.address;
-    measure(server, length, async |completed| {
+    measure(server, length, async |clients| {
         let stream = connect(tls, address).await?;
         let (client, connection) = h2::client::Builder::new()
             .initial_window_size(1 << 20)
@@ -81,23 +78,20 @@ pub(crate) fn http2(
             .await?;
         tokio::task::spawn_local(connection);
         for _ in 0..STREAMS {
-            let (mut client, completed) = (client.clone(), Rc::clone(&completed));
+            let mut client = client.clone();
             let request = http::Request::get(format!("https://{address}{path}"))
                 .version(http::Version::HTTP_2)
                 .header("authorization", format!("Bearer {key}"))
                 .body(())?;
-            tokio::task::spawn_local(async move {
+            clients.spawn(async move |completed| {
                 loop {
-                    let Ok((response, _)) = client.send_request(request.clone(), true) else {
-                        return;
-                    };
-                    let Ok(response) = response.await else { return };
-                    if response.status() != 200 {
-                        return;
-                    }
+                    let (response, _) = client.send_request(request.clone(), true)?;
+                    let response = response.await?;
+                    let status = response.status();
+                    ensure!(status == 200, "a response with status {status}");
                     let mut body = response.into_body();
                     while let Some(data) = body.data().await {
-                        let Ok(data) = data else { return };
+                        let data = data?;
                         let _ = body.flow_control().release_capacity(data.len());
                     }
                     completed.set(completed.get() + 1);
@@ -117,33 +111,54 @@ async fn connect(tls: &TlsClient, address: SocketAddr) -> Result<TlsStream<TcpSt
         .await?)
 }
 
-/// Starts clients that count their responses, and measures the server meanwhile.
+/// The clients of a round.
+#[derive(Default)]
+struct Clients {
+    /// The responses that all of them have received.
+    completed: Rc<Cell<u64>>,
+    /// Why one of them has ended: none should before the end of the round.
+    failure: Rc<RefCell<Option<Error>>>,
+}
+
+impl Clients {
+    /// Starts a client, which counts its responses.
+    fn spawn(&self, client: impl AsyncFnOnce(&Cell<u64>) -> Result<Infallible> + 'static) {
+        let (completed, failure) = (Rc::clone(&self.completed), Rc::clone(&self.failure));
+        tokio::task::spawn_local(async move {
+            let Err(error) = client(&completed).await;
+            failure.borrow_mut().get_or_insert(error);
+        });
+    }
+}
+
+/// Starts clients, and measures the server while they send requests.
 fn measure(
     server: &Process,
     length: Duration,
-    start: impl AsyncFnOnce(Rc<Cell<u64>>) -> Result<()>,
+    start: impl AsyncFnOnce(&Clients) -> Result<()>,
 ) -> Result<Round> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let tasks = LocalSet::new();
-    let completed = Rc::new(Cell::new(0));
+    let clients = Clients::default();
+    let completed = &clients.completed;
     tasks
         .block_on(&runtime, async {
-            start(Rc::clone(&completed)).await?;
+            start(&clients).await?;
             tokio::time::sleep(WARM_UP).await;
             let (began, before, cpu) = (Instant::now(), completed.get(), server.cpu()?);
             tokio::time::sleep(length).await;
             stop::check()?;
             let cpu = server.cpu()?.saturating_sub(cpu);
             let (took, count) = (began.elapsed(), completed.get() - before);
-            // A client ends at the first response that is not as expected.
+            if let Some(error) = clients.failure.take() {
+                return Err(error);
+            }
+            // A server that hangs ends no client.
             let last = completed.get();
             tokio::time::sleep(Duration::from_millis(20)).await;
-            ensure!(
-                count > 0 && completed.get() > last,
-                "no response, or an unexpected one"
-            );
+            ensure!(completed.get() > last, "the server no longer responds");
             Ok(Round {
                 rate: count as f64 / took.as_secs_f64(),
                 cpu: cpu.as_secs_f64() * 1e6 / count as f64,

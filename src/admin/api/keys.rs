@@ -17,13 +17,14 @@ use crate::config::duration;
 use crate::http::Response;
 use crate::key::KeyId;
 use crate::keys::{self, Confirmation, KeyName, KeyRejection, report};
+use crate::names::FromName;
 use crate::plan::{Plan, PlanName};
 use crate::store::{KeyRecord, UsageRow};
 
 /// How many days of usage the list shows for each key.
 const LIST_USAGE_DAYS: u64 = 30;
 
-/// The same for one key.
+/// How many days of usage the page of a key shows.
 const KEY_USAGE_DAYS: u64 = 90;
 
 /// The number of all keys that match.
@@ -190,11 +191,9 @@ fn first_day(now: Timestamp, days: u64) -> Day {
 }
 
 fn plan(name: &str, per_minute: Option<u32>, per_day: Option<u32>) -> Result<Plan, ApiError> {
-    let unknown = |_| {
-        let [first @ .., last] = PlanName::ALL.map(PlanName::as_str);
-        invalid("plan", format!("must be {} or {last}", first.join(", ")))
-    };
-    let name: PlanName = name.parse().map_err(unknown)?;
+    let names = || query::one_of(PlanName::ALL.map(PlanName::as_str));
+    let unknown = || invalid("plan", format!("must be {}", names()));
+    let name = PlanName::from_name(name).ok_or_else(unknown)?;
     name.with_limits(per_minute, per_day)
         .map_err(|error| invalid("perMinute and perDay:", error))
 }
@@ -209,6 +208,7 @@ impl From<keys::Error> for ApiError {
             keys::Error::Rejected(KeyRejection::Unknown(_)) => {
                 ApiError::NotFound("There is no key with this ID.")
             }
+            // The dashboard shows it without the last part (`sentence` in core.js).
             keys::Error::Rejected(KeyRejection::InGracePeriod(grace)) => {
                 ApiError::Conflict(format!(
                     "{}: send {} to rotate it again",

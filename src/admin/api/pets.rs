@@ -78,6 +78,7 @@ impl From<ActionRejection> for ApiError {
             ActionRejection::UnknownOrder(_) => {
                 ApiError::NotFound("There is no order with this ID.")
             }
+            // The dashboard shows it without the last part (`sentence` in core.js).
             ActionRejection::OpenOrder(order) => ApiError::Conflict(format!(
                 "animal {} has the open order {}: complete or cancel it, or send {} to cancel it",
                 order.pet,

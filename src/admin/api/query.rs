@@ -1,9 +1,11 @@
 //! The query parameters of the admin API. Unknown ones are ignored; each may be given at most once.
 
+use crate::admin::resource::parse_id;
 use crate::admin::streams::TabId;
 use crate::api::ApiError;
 use crate::clock::Timestamp;
 use crate::key::KeyId;
+use crate::names::FromName;
 use crate::order::OrderState;
 use crate::percent::decode;
 use crate::store::{KeyListQuery, KeySort, KeyState};
@@ -16,9 +18,8 @@ pub(super) fn parse_key_query(
     query: Option<&str>,
     now: Timestamp,
 ) -> Result<KeyListQuery, ApiError> {
-    let states = "active, banned, expired or revoked";
-    let find = |text: &str| KeyState::ALL.into_iter().find(|it| it.as_str() == text);
-    let state = parse_parameter(query, "state", states, find)?;
+    let states = one_of(KeyState::ALL.map(KeyState::as_str));
+    let state = parse_parameter(query, "state", &states, KeyState::from_name)?;
     let sort = parse_parameter(query, "sort", "id, name, plan, lastUsed or today", |text| {
         Some(match text {
             "id" => KeySort::Id,
@@ -63,7 +64,7 @@ pub(super) fn parse_key_query(
 
 /// Parses `key`, the ID of a key.
 pub(super) fn key(query: Option<&str>) -> Result<Option<KeyId>, ApiError> {
-    parse_parameter(query, "key", "an ID", |text| text.parse().ok().map(KeyId))
+    parse_parameter(query, "key", "an ID", |text| parse_id(text).map(KeyId))
 }
 
 /// Parses `tab`, the ID of a browser tab.
@@ -73,8 +74,14 @@ pub(super) fn tab(query: Option<&str>) -> Result<Option<TabId>, ApiError> {
 
 /// Parses the `state` of an order.
 pub(super) fn order_state(query: Option<&str>) -> Result<Option<OrderState>, ApiError> {
-    let states = "open, complete or cancelled";
-    parse_parameter(query, "state", states, OrderState::from_name)
+    let states = one_of(OrderState::ALL.map(OrderState::as_str));
+    parse_parameter(query, "state", &states, OrderState::from_name)
+}
+
+/// Several names as in a sentence: `a, b or c`.
+pub(super) fn one_of<const N: usize>(names: [&str; N]) -> String {
+    let (first, last) = names.split_at(N - 1);
+    format!("{} or {}", first.join(", "), last.concat())
 }
 
 /// Parses a parameter that is given at most once. The error says what its value `must be`.

@@ -18,7 +18,7 @@ const VIEWER: Viewer = (
 async fn live(folder: &TempDir) -> Arc<Live> {
     let database = Database::Sqlite(folder.path().join("a.db"));
     let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
-    let sources = MetricSources {
+    let sources = AdminSources {
         store: Arc::new(store),
         metrics: Arc::new(ServerMetrics::new(1)),
         redis: None,

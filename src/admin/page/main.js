@@ -2,11 +2,10 @@
 
 const views = { now: nowView, keys: keysView, key: keyView, animals: animalsView, orders: ordersView };
 
-/**
- * How often a view is read again, in milliseconds, and the share of the time that reading may take. A slow view is read once a minute,
- * even if that takes more.
- */
+/** How often a view is read again, in milliseconds. */
 const INTERVAL = 5000;
+
+/** The share of the time that reading a view may take. A slow view is read once a minute, even if that takes more. */
 const SHARE = 0.01;
 
 /** The view that is shown, and the ID in its address. */

@@ -103,7 +103,7 @@ function showLatest() {
     ["Cache hits", hits === null ? "–" : number(hits * 100, 1), hits === null ? "" : "%"],
     ["Connections", number(valueIn(sample, "connections")), ""],
     ["Waiting writes", number(valueIn(sample, "waiting")), ""],
-    ["Memory", number(valueIn(sample, "memory") / 1e6, 1), "MB"],
+    ["Memory", number(valueIn(sample, "memory", 1e-6), 1), "MB"],
   ];
   fill($("tiles"), ...tiles.map(([label, value, unit]) =>
     element("div", {}, element("dt", {}, label), element("dd", {}, value, element("small", {}, unit && ` ${unit}`)))));

@@ -5,15 +5,10 @@ use std::fs::Metadata;
 use std::future::pending;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
-use indicatif::ProgressBar;
 use serde_json::json;
-use tokio::sync::mpsc;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
@@ -22,23 +17,15 @@ use super::super::outcome::{Failure, Outcome};
 use super::super::print;
 use super::super::progress::{BYTES_TEMPLATE, STREAM_TEMPLATE, progress_bar};
 use super::super::signals::Signals;
+use super::bad_lines::{BadLines, cannot_import};
 use super::format::{PetFile, RowFormat, reject_database};
-use super::reader::{NumberedRow, RowReader};
+use super::row_source::RowSource;
 use crate::clock::{Clock, Timestamp};
 use crate::pet::IdSource;
-use crate::store::{Import, ImportConflict, ImportError, ImportRow, Mode, Store};
-
-/// How many rows are staged at once.
-const BATCH_ROWS: usize = 2_000;
-
-/// How many batches are read ahead.
-const READ_AHEAD_BATCHES: usize = 4;
+use crate::store::{Import, ImportError, ImportRow, Mode, Store};
 
 /// How long a database may still take to be created after a signal.
 const OPEN_GRACE: Duration = Duration::from_millis(500);
-
-/// How many bad lines are printed without --verbose.
-const MAX_PRINTED_LINES: u64 = 20;
 
 /// Import animals from a file, even while the server is running.
 ///
@@ -95,14 +82,7 @@ impl ImportCommand {
         let mut signals = Signals::of_command().context("cannot listen for signals")?;
         let mut source =
             RowSource::open(file, ids, self.skip_bad).context("cannot start a thread")?;
-        let mut bad = BadLines {
-            name: &name,
-            bar: &bar,
-            skip: self.skip_bad,
-            verbose: self.verbose,
-            count: 0,
-            first: None,
-        };
+        let mut bad = BadLines::new(&name, &bar, self.skip_bad, self.verbose);
         // Before the database is opened, and perhaps created.
         let rows = interruptible(&mut signals, source.good_rows(&mut bad)).await?;
         let (store, _) = open_unless_stopped(&mut signals, &self.options, clock).await?;
@@ -123,7 +103,7 @@ impl ImportCommand {
             }
         };
         bad.print_rest();
-        let bad = bad.count;
+        let bad = bad.count();
         drop(bar);
         let seconds = began.elapsed().as_secs_f64();
         let insert_time = print::rounded(insert_time.as_secs_f64());
@@ -137,10 +117,6 @@ impl ImportCommand {
         }
         print::result(self.options.json, &report, &text)
     }
-}
-
-fn cannot_import(name: &str) -> String {
-    format!("cannot import {name}")
 }
 
 fn print_import_wait() {
@@ -165,8 +141,7 @@ async fn stage_and_insert(
         let staged = import.stage(&batch, &mut conflict).await;
         staged.with_context(failure)?;
         bad.check()?;
-        bad.bar
-            .set_position(source.bytes_read.load(Ordering::Relaxed));
+        bad.bar.set_position(source.bytes_read());
         // The next batch may have been read already: a signal is noticed here.
         yield_now().await;
         rows = source.good_rows(bad).await?;
@@ -210,172 +185,4 @@ async fn open_unless_stopped(
         opened?.0.discard();
     }
     interruptible(signals, pending()).await
-}
-
-/// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, on which a thread blocks without noticing a signal.
-struct RowSource {
-    batches: mpsc::Receiver<Result<Vec<NumberedRow>, String>>,
-    bytes_read: Arc<AtomicU64>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl RowSource {
-    fn open(file: PetFile, ids: IdSource, skip_bad: bool) -> std::io::Result<Self> {
-        let (sender, batches) = mpsc::channel(READ_AHEAD_BATCHES);
-        let bytes_read = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&bytes_read);
-        let read = move || match RowReader::open(&file, ids, counted) {
-            Ok(reader) => send_rows(reader, skip_bad, &sender),
-            // If nobody receives it, the command has failed.
-            Err(error) => drop(sender.blocking_send(Err(error))),
-        };
-        let reader = std::thread::Builder::new().name("reader".into());
-        Ok(Self {
-            batches,
-            bytes_read,
-            reader: Some(reader.spawn(read)?),
-        })
-    }
-
-    /// Waits for the next good rows. None at the end of the file.
-    async fn good_rows(
-        &mut self,
-        bad: &mut BadLines<'_>,
-    ) -> Result<Option<Vec<ImportRow>>, Failure> {
-        while let Some(batch) = self.next(bad.name).await? {
-            let good = bad.good_rows(batch);
-            bad.check()?;
-            if !good.is_empty() {
-                return Ok(Some(good));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn next(&mut self, name: &str) -> Result<Option<Vec<NumberedRow>>, Failure> {
-        let failure = |cause| Failure::Failed(format!("{}: {cause}", cannot_import(name)));
-        let batch = self.batches.recv().await;
-        // A reader that panicked has ended too, but not at the end of the file.
-        if batch.is_none() && self.reader.take().is_some_and(|it| it.join().is_err()) {
-            return Err(failure("reading it failed".into()));
-        }
-        batch.transpose().map_err(failure)
-    }
-}
-
-/// Sends all rows; without `skip_bad`, those up to the first bad one, with which the import fails.
-fn send_rows(
-    mut reader: RowReader,
-    skip_bad: bool,
-    sender: &mpsc::Sender<Result<Vec<NumberedRow>, String>>,
-) {
-    let mut ended = None;
-    while ended.is_none() {
-        let mut batch = Vec::with_capacity(BATCH_ROWS);
-        while batch.len() < BATCH_ROWS && ended.is_none() {
-            match reader.next() {
-                Ok(Some(row)) => {
-                    if row.1.is_err() && !skip_bad {
-                        ended = Some(Ok(()));
-                    }
-                    batch.push(row);
-                }
-                Ok(None) => ended = Some(Ok(())),
-                Err(error) => ended = Some(Err(error)),
-            }
-        }
-        // Rows before an error first: one of them may be bad, too.
-        if sender.blocking_send(Ok(batch)).is_err() {
-            // The command has failed.
-            return;
-        }
-    }
-    if let Some(Err(error)) = ended {
-        let _ = sender.blocking_send(Err(error));
-    }
-}
-
-/// Lines that cannot be imported.
-struct BadLines<'a> {
-    name: &'a str,
-    bar: &'a ProgressBar,
-    skip: bool,
-    verbose: bool,
-    count: u64,
-    /// The first one, if bad lines are not left out.
-    first: Option<Failure>,
-}
-
-impl BadLines<'_> {
-    /// Returns the good rows, and reports the others.
-    fn good_rows(&mut self, rows: Vec<NumberedRow>) -> Vec<ImportRow> {
-        let mut good = Vec::with_capacity(rows.len());
-        for (line, row) in rows {
-            match row {
-                Ok(row) => good.push(ImportRow { line, row }),
-                Err(problem) => self.report(line, &problem),
-            }
-        }
-        good
-    }
-
-    fn conflict(&mut self, conflict: ImportConflict) {
-        self.report(conflict.line, &conflict.to_string());
-    }
-
-    fn report(&mut self, line: u64, problem: &str) {
-        self.count += 1;
-        if !self.skip {
-            let name = self.name;
-            self.first.get_or_insert_with(|| {
-                Failure::Failed(format!(
-                    "{name}, line {line}: {problem}: nothing was imported; --skip-bad leaves out such lines"
-                ))
-            });
-        } else if self.verbose || self.count <= MAX_PRINTED_LINES {
-            self.notice(&format!("line {line}: {problem}"));
-        }
-    }
-
-    /// Fails if there is a bad line that is not left out.
-    fn check(&mut self) -> Outcome {
-        self.first.take().map_or(Ok(()), Err)
-    }
-
-    fn print_rest(&self) {
-        if !self.verbose && self.count > MAX_PRINTED_LINES {
-            let rest = print::counted(self.count - MAX_PRINTED_LINES, "more bad line");
-            self.notice(&format!("{rest}: use --verbose to see them"));
-        }
-    }
-
-    /// Prints a notice above the bar.
-    fn notice(&self, text: &str) {
-        self.bar.suspend(|| print::notice(text));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reader_that_panics_is_not_the_end_of_the_file() {
-        let (sender, batches) = mpsc::channel(1);
-        let reader = std::thread::spawn(move || {
-            let _sender = sender;
-            std::panic::resume_unwind(Box::new("without a message"))
-        });
-        let mut source = RowSource {
-            batches,
-            bytes_read: Arc::default(),
-            reader: Some(reader),
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let read = runtime.unwrap().block_on(source.next("a.csv"));
-        let Err(Failure::Failed(problem)) = read else {
-            unreachable!("it fails");
-        };
-        assert_eq!(problem, "cannot import a.csv: reading it failed");
-    }
 }

@@ -8,10 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::format::{Compression, PetFile, RowFormat};
 use super::gzip::GzipReader;
 use super::zstd::ZstdReader;
+use crate::api::operation::MAX_BODY_BYTES;
 use crate::pet::{CsvColumns, IdSource, PetRow};
-
-/// The maximum length of a line: that of the body of a request.
-const MAX_LINE_BYTES: usize = 16 * 1024;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -98,14 +96,14 @@ impl Lines {
             self.number += 1;
             let number = self.number;
             self.text.clear();
-            let mut limited = (&mut self.input).take((MAX_LINE_BYTES + "\r\n".len()) as u64);
+            let mut limited = (&mut self.input).take((MAX_BODY_BYTES + "\r\n".len()) as u64);
             let read = limited.read_until(b'\n', &mut self.text);
             if read.map_err(|error| at(number, error))? == 0 {
                 return Ok(None);
             }
-            if without_end(&self.text).len() > MAX_LINE_BYTES {
+            if without_end(&self.text).len() > MAX_BODY_BYTES {
                 self.has_rest = !self.text.ends_with(b"\n");
-                let problem = format!("more than {MAX_LINE_BYTES} bytes");
+                let problem = format!("more than {MAX_BODY_BYTES} bytes");
                 return Ok(Some((number, Err(problem))));
             }
             if number == 1 && self.text.starts_with(BYTE_ORDER_MARK) {

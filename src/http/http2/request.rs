@@ -16,7 +16,7 @@ use super::super::head::compact;
 use super::super::header::{self, LastValue, last_value};
 use super::super::linger::{Linger, SILENCE_TIMEOUT};
 use super::super::progress::InFlightRequest;
-use super::super::service::Worker;
+use super::super::service::ThreadState;
 use super::super::timeouts::SHUTDOWN_GRACE;
 use super::super::{Exchange, Head, RequestBody, Response, Service};
 use super::received::ReceivedBody;
@@ -33,7 +33,7 @@ pub(super) fn start<S: Service + 'static>(
     let open = context.progress.begin();
     let mut serving = Box::pin(serve(Rc::clone(context), request, respond, open));
     if serving.as_mut().poll(cx).is_pending() {
-        let Worker { service, tasks, .. } = &*context.worker;
+        let ThreadState { service, tasks, .. } = &*context.thread;
         match service.completes_requests() {
             // A shutdown waits for it, even if its connection has ended.
             true => tasks.spawn_local(serving),
@@ -49,7 +49,7 @@ async fn serve<S: Service>(
     open: InFlightRequest,
 ) {
     let is_over_limit = !context.progress.reserve_stream();
-    let Worker { service, ids, .. } = &*context.worker;
+    let ThreadState { service, ids, .. } = &*context.thread;
     let (mut parts, stream) = request.into_parts();
     let remaining = content_length(&parts.headers);
     let received = ReceivedBody { stream, remaining };
@@ -88,7 +88,7 @@ async fn serve<S: Service>(
     let sending = send(&context, response, &exchange, is_head, &mut respond);
     body.discard_during(sending).await;
     if !body.is_read() && !is_over_limit {
-        let count = &context.worker.lingering;
+        let count = &context.thread.lingering;
         tokio::select! {
             () = Linger::discard(count, &mut body, SILENCE_TIMEOUT) => {}
             // A shutdown shortens the pauses that the client may make.
@@ -116,7 +116,7 @@ async fn send<S: Service>(
     response.close = false;
     let status = response.status;
     let (mut headers, body) = response.into_parts(&exchange.id);
-    headers.insert(DATE, date(context.worker.service.now()));
+    headers.insert(DATE, date(context.thread.service.now()));
     // A 204 must not have a length, and a 304 only that of the 200 that it replaces (RFC 9110).
     let has_content = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if !body.is_streamed() && has_content {

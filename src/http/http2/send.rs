@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::progress::Progress;
-use super::super::service::Worker;
+use super::super::service::ThreadState;
 use super::super::{Body, Service, Timeouts};
 use super::SHUTDOWN_GRACE;
 use super::outgoing::Outgoing;
@@ -22,7 +22,7 @@ pub(super) const CHUNK_BYTES: usize = 8 * 1024;
 
 /// What the requests of a connection share.
 pub(super) struct RequestContext<S: Service> {
-    pub(super) worker: Rc<Worker<S>>,
+    pub(super) thread: Rc<ThreadState<S>>,
     pub(super) peer: IpAddr,
     pub(super) per_connection: S::PerConnection,
     pub(super) progress: Rc<Progress>,
@@ -47,7 +47,7 @@ pub(super) async fn send_body<S: Service>(
     let mut sending = Sending {
         stream,
         context,
-        timeouts: context.worker.timeouts,
+        timeouts: context.thread.timeouts,
         when_full,
         waited: Duration::ZERO,
         sent: 0,

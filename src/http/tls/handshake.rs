@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use super::super::activity::Activity;
-use super::super::service::Worker;
+use super::super::service::ThreadState;
 use super::super::timeouts::SHUTDOWN_GRACE;
 use super::Tls;
 
@@ -37,7 +37,7 @@ pub(in crate::http) async fn perform_handshake<S>(
     tls: &Tls,
     tcp: TcpStream,
     activity: &Activity,
-    worker: &Worker<S>,
+    thread: &ThreadState<S>,
 ) -> Handshake {
     let mut handshake = pin!(async {
         match is_plain(&tcp).await {
@@ -53,7 +53,7 @@ pub(in crate::http) async fn perform_handshake<S>(
             Err(_) => Handshake::Failed,
         }
     });
-    let deadline = Instant::now() + worker.timeouts.request;
+    let deadline = Instant::now() + thread.timeouts.request;
     let mut timer = pin!(sleep_until(deadline));
     let mut draining = false;
     poll_fn(|cx| {
@@ -64,7 +64,7 @@ pub(in crate::http) async fn perform_handshake<S>(
         if activity.is_evicted() {
             return Poll::Ready(Handshake::Ended);
         }
-        if worker.draining.get() && !draining {
+        if thread.draining.get() && !draining {
             draining = true;
             let grace_ends = Instant::now() + SHUTDOWN_GRACE;
             timer.as_mut().reset(deadline.min(grace_ends));

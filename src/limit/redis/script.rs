@@ -18,6 +18,10 @@ const DECIDE: &str = include_str!("../decide.lua");
 /// The error of a Redis that does not have the script.
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
+/// Decisions of the script, as in `decide.lua`.
+const ADMITTED: i64 = 0;
+const NEWLY_BANNED: i64 = 3;
+
 /// The script, for the keys of one deployment.
 pub(super) struct Script {
     script: redis::Script,
@@ -156,8 +160,8 @@ impl FromRedisValue for SharedDecision {
         let [now, started_at, until] = [now, started_at, until].map(Timestamp::from_millis);
         Ok(Self {
             now,
-            admitted: admission == 0,
-            is_new_ban: admission == 3,
+            admitted: admission == ADMITTED,
+            is_new_ban: admission == NEWLY_BANNED,
             windows: Windows::at((minute, used(in_minute)), (day, used(in_day))),
             ban: (started_at > Timestamp::default()).then_some(Ban { started_at, until }),
             unban_known: None,

@@ -10,7 +10,7 @@ use crate::store::{self, KeyRecord, Revisions, Store};
 /// Less than every revision.
 const UNKNOWN: i64 = -1;
 
-/// The number of failed polls in a row from which it is an outage: one may fail because the database is busy.
+/// The number of failures from which it is an outage: one poll may fail because the database is busy.
 const MIN_OUTAGE_FAILURES: u32 = 2;
 
 /// How long one poll may spend on reading all keys again; the next one continues.
@@ -19,7 +19,7 @@ const REREAD_TIME: Duration = Duration::from_millis(200);
 /// The revisions that have been applied, and the progress of polling.
 pub(crate) struct Applied {
     revisions: Revisions,
-    /// Failed polls since the last one that succeeded.
+    /// How often in a row the revisions could not be read. A poll that read them and failed after that counts as one.
     failures: u32,
     /// While all keys are read again: the last one that has been read.
     reread: Option<KeyId>,

@@ -12,7 +12,7 @@ use prost::Message;
 use tokio::runtime::{Builder, Runtime};
 
 use super::delivery::Delivery;
-use crate::http;
+use crate::http::send;
 use crate::mutex::lock;
 use crate::tls::ClientTls;
 
@@ -44,7 +44,7 @@ impl Collector {
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
         let runtime = lock(&self.runtime);
         let sending = async {
-            let sending = http::send(request, self.tls.as_ref());
+            let sending = send(request, self.tls.as_ref());
             tokio::time::timeout(self.timeout, sending).await
         };
         match runtime.block_on(sending) {

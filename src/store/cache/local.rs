@@ -23,7 +23,8 @@ pub(crate) trait CacheKey: Copy + Eq + 'static {
     /// The entries of this kind that the thread keeps.
     fn local_entries() -> &'static LocalKey<RefCell<LocalEntries<Self>>>;
 
-    fn hash(&self) -> u64;
+    /// The hash that chooses the slot.
+    fn slot_hash(&self) -> u64;
 
     /// The same value with a separate reference count, unless it is too long to be kept.
     fn detached(value: &Self::Value) -> Option<Self::Value>;
@@ -53,8 +54,8 @@ pub(super) fn get<K: CacheKey>(
             });
         }
         // The highest bits of a product depend on all bits of the hash.
-        let index = key.1.hash().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
-        let slot = &mut slots[index as usize % SLOTS];
+        let product = key.1.slot_hash().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let slot = &mut slots[(product >> (u64::BITS - SLOTS.ilog2())) as usize];
         if let Some((kept, value)) = &slot.kept
             && *kept == key
         {
@@ -90,7 +91,7 @@ impl CacheKey for PetId {
         &PETS
     }
 
-    fn hash(&self) -> u64 {
+    fn slot_hash(&self) -> u64 {
         self.0.cast_unsigned()
     }
 
@@ -106,7 +107,7 @@ impl CacheKey for PetQuery {
         &PAGES
     }
 
-    fn hash(&self) -> u64 {
+    fn slot_hash(&self) -> u64 {
         let status = self.status.map_or(0, |status| status as u64 + 1);
         (self.cursor.id().cast_unsigned() << 9) ^ ((self.limit.get() as u64) << 2) ^ status
     }

@@ -45,7 +45,7 @@ pub(crate) const TABLES: [Table; 8] = tables! {
 pub(crate) const COUNTED_TABLES: [&str; 3] = ["pets", "orders", "api_keys"];
 
 /// The last ID given out, for each of [`COUNTED_TABLES`].
-pub(crate) type Counters = [i64; 3];
+pub(crate) type LastIds = [i64; 3];
 
 impl Table {
     /// The names of the columns, as SQL has them.

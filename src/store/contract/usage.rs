@@ -45,8 +45,8 @@ pub struct UsageBatch {
     /// Its number among the batches of that process.
     pub number: i64,
     pub made_at: Timestamp,
-    /// One entry for each day and key, in this order on every node: transactions that add to the same keys wait for
-    /// each other instead of deadlocking.
+    /// One entry for each day and key, in this order on every node: transactions that add to the same days and keys wait for each
+    /// other. Only around midnight can two of them deadlock; one is then retried.
     pub usage: Vec<(KeyIdentity, DayUsage)>,
 }
 

@@ -11,16 +11,16 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
 
-use super::deadline::with_timeout;
 use super::engine::Postgres;
 use super::error::PgError;
 use super::import;
 use super::nodes::{ALIVE_MILLIS, COUNT_ALIVE, LOCK_NODES};
 use super::pool::{Lease, SqlValue};
+use super::timeout::with_timeout;
 use super::unlimited::{NO_LIMITS, detect_disconnect};
 use crate::store::contract::{
-    CHUNK_ROWS, COUNTED_TABLES, ColumnType, Counters, Mode, PostgresUrl, Result as StoreResult,
-    Row, Table, Value,
+    CHUNK_ROWS, COUNTED_TABLES, ColumnType, LastIds, Mode, PostgresUrl, Result as StoreResult, Row,
+    Table, Value,
 };
 
 /// How long a server has to end a copy that was interrupted.
@@ -150,13 +150,13 @@ impl PgSession {
         chunk(rows).await
     }
 
-    pub(crate) async fn counters(&self) -> StoreResult<Counters> {
-        let mut counters = Counters::default();
-        for (counter, name) in counters.iter_mut().zip(COUNTED_TABLES) {
+    pub(crate) async fn last_ids(&self) -> StoreResult<LastIds> {
+        let mut ids = LastIds::default();
+        for (id, name) in ids.iter_mut().zip(COUNTED_TABLES) {
             let sql = format!("SELECT number FROM counters WHERE what = '{name}'");
-            *counter = self.value(&sql, &[]).await?;
+            *id = self.value(&sql, &[]).await?;
         }
-        Ok(counters)
+        Ok(ids)
     }
 
     pub(crate) async fn load(&self, table: &Table) -> StoreResult<PgLoader> {
@@ -172,11 +172,11 @@ impl PgSession {
         Ok(PgLoader(Box::pin(BinaryCopyInWriter::new(sink, &types))))
     }
 
-    pub(crate) async fn set_counters(&self, counters: Counters) -> StoreResult<()> {
+    pub(crate) async fn set_last_ids(&self, ids: LastIds) -> StoreResult<()> {
         let set = |(number, name): (i64, &str)| {
             format!("UPDATE counters SET number = {number} WHERE what = '{name}';")
         };
-        let script: String = counters.into_iter().zip(COUNTED_TABLES).map(set).collect();
+        let script: String = ids.into_iter().zip(COUNTED_TABLES).map(set).collect();
         self.execute(&script).await
     }
 
@@ -199,7 +199,8 @@ impl PgSession {
     }
 
     pub(crate) async fn commit(self) -> StoreResult<()> {
-        self.execute("COMMIT").await
+        let committed = self.lease.batch_execute("COMMIT").await;
+        Ok(committed.map_err(|error| PgError::from(error).of_commit())?)
     }
 }
 

@@ -5,14 +5,17 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, statement_timeout};
 use super::error::{PgError, PgResult, keeps_connection};
 use super::pool::{Lease, Pool, SET_LIMITS};
+use super::timeout::{LONG_TIMEOUT, REQUEST_TIMEOUT, statement_timeout};
 use super::transaction::transact_within;
 use super::writer::PgWriter;
 use crate::clock::{ClockSample, Timestamp};
 use crate::store::contract::{DeploymentId, Result, Revisions};
 use crate::store::writer::WriterMonitor;
+
+/// In place of the ID of a node.
+pub(super) const UNREGISTERED: i64 = 0;
 
 pub(crate) struct Postgres {
     pub(super) pool: Pool,
@@ -21,7 +24,7 @@ pub(crate) struct Postgres {
     /// Whether the last poll for changed keys succeeded.
     pub(super) last_poll_succeeded: AtomicBool,
     pub(super) writer: PgWriter,
-    /// The ID of this node, if it serves.
+    /// The ID of this node; [`UNREGISTERED`] if it has none yet, or does not serve.
     pub(super) node: AtomicI64,
 }
 

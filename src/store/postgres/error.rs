@@ -54,6 +54,16 @@ impl PgError {
         Self::of(code.as_ref(), format!("PostgreSQL at {host}: {cause}"))
     }
 
+    /// The same error of a commit that was sent: unless the error excludes that, it may have succeeded.
+    pub(super) fn of_commit(self) -> Self {
+        match self {
+            Self::Unavailable(text) | Self::DiskFull(text) | Self::Cancelled(text) => {
+                Self::Unconfirmed(text)
+            }
+            error => error,
+        }
+    }
+
     fn of(code: Option<&SqlState>, text: String) -> Self {
         match code {
             None => Self::Unavailable(text),

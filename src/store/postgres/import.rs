@@ -16,10 +16,10 @@ use tokio_postgres::types::Type;
 
 use super::counters::RAISE_REVISION;
 use super::creation::LOCK_LAST_ID;
-use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
+use super::timeout::{LONG_TIMEOUT, with_timeout};
 use super::unlimited::detect_disconnect;
 use crate::pet::{IdSource, PetId};
 use crate::store::contract::{
@@ -213,10 +213,8 @@ impl PgImport {
     pub(crate) async fn commit(self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
             let committed = self.lease.batch_execute("COMMIT").await;
-            committed.map_err(|error| match PgError::from(error) {
-                PgError::Unavailable(text) | PgError::DiskFull(text) | PgError::Cancelled(text) => {
-                    ImportError::Unconfirmed(text)
-                }
+            committed.map_err(|error| match PgError::from(error).of_commit() {
+                PgError::Unconfirmed(text) => ImportError::Unconfirmed(text),
                 error => StoreError::from(error).into(),
             })?;
         }

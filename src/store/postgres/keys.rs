@@ -7,12 +7,12 @@ use std::time::Duration;
 use deadpool_postgres::Transaction;
 
 use super::counters::{RAISE_REVISION, next_id, raise_revision};
-use super::deadline::{
-    LONG_TIMEOUT, POLL_TIMEOUT, REQUEST_TIMEOUT, statement_timeout, with_timeout,
-};
 use super::engine::{Postgres, read_many};
 use super::error::{PgError, PgResult};
 use super::pool::{Executor, Lease, SqlValue};
+use super::timeout::{
+    LONG_TIMEOUT, POLL_TIMEOUT, REQUEST_TIMEOUT, statement_timeout, with_timeout,
+};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, KeyIdentity, Secret};
 use crate::limit::BanChange;

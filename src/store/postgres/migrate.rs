@@ -1,13 +1,14 @@
 //! The formats of the database, each made from the previous one. The row of `animal_store_format` holds the current one,
 //! and is also the lock between nodes that start at the same time.
 
-use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::migrations::{FIRST_FORMAT_WITH_NODES, Migration, current_format, migrations};
 use super::nodes::{self, SELECT_FORMAT};
 use super::pool::{Lease, Pool};
+use super::progress::{WAITING_FOR_MIGRATION, reporting};
+use super::timeout::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout};
 use super::transaction::{backoff, transact};
-use super::unlimited::{NO_LIMITS, WAITING_FOR_MIGRATION, detect_disconnect, reporting};
+use super::unlimited::{NO_LIMITS, detect_disconnect};
 
 /// How many times the creation of the lock is tried: two nodes that create the same table at the same time conflict.
 const MAX_ATTEMPTS: usize = 20;

@@ -8,17 +8,17 @@ use std::time::Duration;
 use deadpool_postgres::Transaction;
 
 use super::counters::next_id;
-use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::{PgError, PgResult};
 use super::migrations::current_format;
 use super::pool::{Executor, Pool, SqlValue};
+use super::progress::{WAITING_TO_REGISTER, reporting};
+use super::timeout::{REQUEST_TIMEOUT, statement_timeout, with_timeout};
 use super::transaction::transact;
-use super::unlimited::{WAITING_TO_REGISTER, reporting};
 use crate::store::contract::{Heartbeat, Result};
 
 /// How long a node counts as alive after its last heartbeat, in milliseconds. Several heartbeats may be late.
-pub(super) const ALIVE_MILLIS: i64 = 30_000;
+pub(crate) const ALIVE_MILLIS: i64 = 30_000;
 
 /// How long a node waits until it is registered, before it starts unregistered, or tries again with its next heartbeat.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,7 +51,8 @@ const OLDER_NODES: &str = "SELECT id, version FROM nodes WHERE format < $1 ORDER
 
 /// Registers this node, and returns its ID; or the format of the database, if it is newer than this version's.
 pub(super) async fn register(pool: &Pool) -> PgResult<std::result::Result<i64, i64>> {
-    let limit = REGISTRATION_TIMEOUT.as_millis();
+    // PostgreSQL ends the wait before this process does, and its error is logged.
+    let limit = statement_timeout(REGISTRATION_TIMEOUT).as_millis();
     let settings = format!(
         "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = {limit}; SET LOCAL lock_timeout = {limit}"
     );

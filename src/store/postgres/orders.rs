@@ -4,10 +4,10 @@
 use deadpool_postgres::Transaction;
 
 use super::counters::{next_id, raise_revision};
-use super::deadline::LONG_TIMEOUT;
 use super::engine::Postgres;
 use super::error::PgResult;
 use super::pool::{Executor, SqlValue};
+use super::timeout::LONG_TIMEOUT;
 use crate::clock::Timestamp;
 use crate::order::action::{ActionOutcome, ActionTarget, CurrentState, OrderChange, PetChange};
 use crate::order::transition::Action;
@@ -16,7 +16,7 @@ use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{ORDER_COLUMNS, condition, read_order, read_status, write_order};
+use crate::store::row::{ORDER_COLUMNS, order_condition, read_order, read_status, write_order};
 
 /// A page of the orders that are listed.
 const PAGE: &str = "SELECT id, pet_id, ship_date, status FROM orders
@@ -79,7 +79,7 @@ impl Postgres {
     ) -> Result<Vec<Order>> {
         let clause = format!(
             "WHERE id > $1 AND {} ORDER BY id LIMIT $2",
-            condition(state)
+            order_condition(state)
         );
         self.read_many(async |lease| select(&**lease, &clause, &[&after.0, &limit]).await)
             .await

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use tokio_postgres::Row;
 
-use super::deadline::{LONG_TIMEOUT, with_timeout};
 use super::engine::Postgres;
 use super::error::PgResult;
 use super::pool::{Executor, Lease, SqlValue};
+use super::timeout::{LONG_TIMEOUT, with_timeout};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result};

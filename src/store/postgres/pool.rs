@@ -10,8 +10,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::connector::{Connector, MAX_CONNECTIONS};
-use super::deadline::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout, with_timeout_since};
 use super::error::{PgResult, keeps_connection};
+use super::timeout::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout, with_timeout_since};
 use crate::tls::ClientTls;
 
 pub(super) use super::connector::SET_LIMITS;

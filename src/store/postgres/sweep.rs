@@ -1,9 +1,9 @@
 //! The deletion of old rows, in chunks: each is a separate transaction, well within the timeout of a statement.
 //! Rows that another node is deleting are left to it, so nodes that sweep at the same time do not wait for each other.
 
-use super::deadline::REQUEST_TIMEOUT;
 use super::engine::Postgres;
 use super::pool::Executor;
+use super::timeout::REQUEST_TIMEOUT;
 use crate::clock::{Day, Timestamp};
 use crate::store::contract::Result;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::error::{PgError, PgResult};
 use super::pool::{Lease, Pool};
+use super::timeout::{REQUEST_TIMEOUT, with_timeout};
 
 /// Usually the deadline passes first.
 const MAX_ATTEMPTS: u32 = 20;
@@ -32,11 +32,7 @@ pub(super) async fn transact_within<T>(
         commit(lease, &is_committing, write).await
     };
     match with_timeout(timeout, committing).await {
-        Err(PgError::Unavailable(text) | PgError::DiskFull(text) | PgError::Cancelled(text))
-            if is_committing.load(Relaxed) =>
-        {
-            Err(PgError::Unconfirmed(text))
-        }
+        Err(error) if is_committing.load(Relaxed) => Err(error.of_commit()),
         done => done,
     }
 }

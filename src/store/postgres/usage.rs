@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use deadpool_postgres::Transaction;
 
-use super::deadline::REQUEST_TIMEOUT;
 use super::engine::Postgres;
 use super::error::PgResult;
 use super::fault;
 use super::pool::{Executor, SqlValue};
+use super::timeout::REQUEST_TIMEOUT;
 use crate::clock::Day;
 use crate::fault::Fault;
 use crate::key::KeyId;

@@ -11,9 +11,9 @@ use tokio_postgres::Config;
 
 use super::connector::Connector;
 use super::creation::create;
-use super::deadline::{REQUEST_TIMEOUT, with_timeout};
 use super::error::PgError;
 use super::pool::Pool;
+use super::timeout::{REQUEST_TIMEOUT, with_timeout};
 use super::transaction::transact_within;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, reply_all, writer_stopped};

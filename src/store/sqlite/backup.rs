@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::anyhow;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 use super::connect;
 use super::error::describe;
@@ -34,6 +34,9 @@ pub enum BackupError {
     /// The file to write is, or may be, a database in use.
     #[error("{0} {1}: choose another name for the backup")]
     InUse(PathBuf, &'static str),
+    /// It was interrupted before the backup had its name.
+    #[error("interrupted")]
+    Interrupted,
     /// The database is unsuitable, damaged or cannot be read, or the copy failed.
     #[error(transparent)]
     Other(anyhow::Error),
@@ -134,9 +137,13 @@ pub(super) fn prepare(
         let copy = connect::sql_text(new.temporary());
         connection.execute("VACUUM INTO ?1", [copy]).map(drop)
     });
-    copied.map_err(|error| failed(describe(&error)))?;
+    let failed_in_sqlite = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => BackupError::Interrupted,
+        _ => failed(describe(&error)),
+    };
+    copied.map_err(failed_in_sqlite)?;
     new.sync()?;
-    let verdict = check(new.temporary(), progress).map_err(|error| failed(error.to_string()))?;
+    let verdict = check(new.temporary(), progress).map_err(failed_in_sqlite)?;
     if verdict != "ok" {
         return Err(failed(format!("the copy is damaged ({verdict})")));
     }

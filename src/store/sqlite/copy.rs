@@ -11,7 +11,7 @@ use super::identity::FileIdentity;
 use super::lock_wait::{COMMAND_TIMEOUT, begin_immediate};
 use super::{Sqlite, connect};
 use crate::store::contract::{
-    CHUNK_ROWS, COUNTED_TABLES, Counters, Mode, Result, Row, Table, Value,
+    CHUNK_ROWS, COUNTED_TABLES, LastIds, Mode, Result, Row, Table, Value,
 };
 
 /// Whether both paths name one file, or will when it is created.
@@ -101,13 +101,13 @@ impl SqliteSession {
     }
 
     /// The counters of AUTOINCREMENT, which a table has from its first row on.
-    pub(crate) async fn counters(&self) -> Result<Counters> {
-        let mut counters = Counters::default();
-        for (counter, name) in counters.iter_mut().zip(COUNTED_TABLES) {
+    pub(crate) async fn last_ids(&self) -> Result<LastIds> {
+        let mut ids = LastIds::default();
+        for (id, name) in ids.iter_mut().zip(COUNTED_TABLES) {
             let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
-            *counter = self.connection.query_row(sql, [name], |row| row.get(0))?;
+            *id = self.connection.query_row(sql, [name], |row| row.get(0))?;
         }
-        Ok(counters)
+        Ok(ids)
     }
 
     pub(crate) async fn execute(&self, script: &str) -> Result<()> {
@@ -128,12 +128,12 @@ impl SqliteSession {
         Ok(())
     }
 
-    pub(crate) async fn set_counters(&self, counters: Counters) -> Result<()> {
-        for (counter, name) in counters.into_iter().zip(COUNTED_TABLES) {
+    pub(crate) async fn set_last_ids(&self, ids: LastIds) -> Result<()> {
+        for (id, name) in ids.into_iter().zip(COUNTED_TABLES) {
             let sql = "DELETE FROM sqlite_sequence WHERE name = ?1";
             self.connection.execute(sql, [name])?;
             let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)";
-            self.connection.execute(sql, (name, counter))?;
+            self.connection.execute(sql, (name, id))?;
         }
         Ok(())
     }

@@ -4,13 +4,15 @@ use std::path::Path;
 
 use super::connect::sibling;
 use super::identity::FileIdentity;
-use crate::new_file::folder;
+use super::lock::{IMPORT_SUFFIX, SERVER_SUFFIX};
+use crate::new_file::{SQLITE_SUFFIXES, folder};
 
 /// Whether a file is the database or one of the files next to it, by any of its names. It need not exist yet.
 pub fn belongs_to_database(database: &Path, file: &Path) -> bool {
     let found = FileIdentity::at(file.into()).ok();
-    let suffixes = ["", "-wal", "-shm", "-journal", ".lock", ".import"];
-    suffixes.iter().any(|suffix| {
+    let locks = [SERVER_SUFFIX, IMPORT_SUFFIX];
+    let mut suffixes = [""].into_iter().chain(SQLITE_SUFFIXES).chain(locks);
+    suffixes.any(|suffix| {
         let part = sibling(database, suffix);
         if same_name(&part, file) {
             return true;

@@ -184,6 +184,8 @@ impl SqliteImport {
 
     /// The smallest staged ID that an animal has.
     fn first_taken(&self) -> Option<PetId> {
+        // Otherwise those that this import has inserted before would count.
+        self.connection.execute_batch("ROLLBACK").ok()?;
         let select = "SELECT id FROM staging.pets WHERE id IN (SELECT id FROM main.pets) ORDER BY id LIMIT 1";
         let id = self.connection.query_row(select, (), |row| row.get(0));
         id.map(PetId).ok()

@@ -7,7 +7,7 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,12 +18,19 @@ use super::connect::{give_to_owner_of_folder, sibling};
 use super::identity::FileIdentity;
 use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
+use crate::names::FromName;
+use crate::new_file::give_to;
+
+/// The suffix of the lock file of a server.
+pub(super) const SERVER_SUFFIX: &str = ".lock";
 
 /// The suffix of the lock file of an import.
-const IMPORT_SUFFIX: &str = ".import";
+pub(super) const IMPORT_SUFFIX: &str = ".import";
 
-/// How many times, and at which interval, the lock file is read for the ID of a process that has just taken the lock.
+/// How many times the lock file is read for the ID of a process that has just taken the lock.
 const MAX_HOLDER_READS: u32 = 20;
+
+/// The interval of these reads.
 const HOLDER_READ_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The lock, held until this is dropped.
@@ -44,7 +51,7 @@ impl FileLock {
     /// Takes the server lock of the database at this path; all names of the same file share it. Fails immediately if another process has it,
     /// and names that process.
     pub(super) fn take(database: &Path, purpose: Purpose) -> Result<Self, OpenError> {
-        Self::take_file(database, ".lock", purpose)
+        Self::take_file(database, SERVER_SUFFIX, purpose)
     }
 
     pub(super) fn take_import(database: &Path) -> Result<Self, OpenError> {
@@ -110,8 +117,7 @@ fn set_access(file: &File, path: &Path, database: &Path) {
         return give_to_owner_of_folder(path);
     };
     let (owner, group) = (database.uid(), database.gid());
-    // Only root gives files away, but others may choose one of their groups.
-    let _ = fchown(file, Some(owner), Some(group)).or_else(|_| fchown(file, None, Some(group)));
+    give_to(file, owner, group);
     let has_group = file.metadata().is_ok_and(|file| file.gid() == group);
     let mode = match (database.mode() & 0o060, database.mode() & 0o006) {
         (0o060, 0o006) => 0o666,
@@ -167,7 +173,11 @@ impl Holder {
         Some(Self {
             process: words.next()?.parse().ok()?,
             host: words.next()?.to_owned(),
-            purpose: Purpose::from_name(words.next()),
+            // A server of an earlier version writes no purpose.
+            purpose: words
+                .next()
+                .and_then(Purpose::from_name)
+                .unwrap_or(Purpose::Server),
         })
     }
 

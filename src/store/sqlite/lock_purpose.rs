@@ -16,13 +16,6 @@ named! {
 }
 
 impl Purpose {
-    /// The purpose with this name. A server of an earlier version writes none.
-    pub(super) fn from_name(name: Option<&str>) -> Self {
-        let mut all = Self::ALL.into_iter();
-        all.find(|purpose| name == Some(purpose.as_str()))
-            .unwrap_or(Self::Server)
-    }
-
     /// What to do if another process has the lock.
     pub(super) fn advice(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::error::is_busy;
 
-pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
@@ -51,8 +51,7 @@ impl Wait {
         }
     }
 
-    fn has_time(&mut self) -> bool {
-        self.notify();
+    fn has_time(&self) -> bool {
         self.began.elapsed() < COMMAND_TIMEOUT
     }
 
@@ -74,6 +73,7 @@ impl Wait {
     /// The same, where nothing else happens on this thread.
     pub(super) fn wait_for_retry_blocking(&mut self) -> bool {
         let may_retry = self.has_time();
+        self.notify();
         std::thread::sleep(RETRY_INTERVAL);
         may_retry
     }

@@ -12,7 +12,7 @@ use crate::page::OrderQuery;
 use crate::pet::{PetId, PetStatus};
 use crate::store::contract::{ActionResult, Page, Result};
 use crate::store::pages::{PageWriter, rows_to_read};
-use crate::store::row::{ORDER_COLUMNS, condition, read_order, read_status, write_order};
+use crate::store::row::{ORDER_COLUMNS, order_condition, read_order, read_status, write_order};
 
 impl Sqlite {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
@@ -74,7 +74,7 @@ impl Sqlite {
     ) -> Result<Vec<Order>> {
         let clause = format!(
             "WHERE id > ?1 AND {} ORDER BY id LIMIT ?2",
-            condition(state)
+            order_condition(state)
         );
         self.read(|connection| select(connection, &clause, params![after.0, limit]))
     }

@@ -23,9 +23,12 @@ impl ReactivatedKeys {
     /// Compares the keys of the database with those of the backup.
     pub(super) fn find(old: &Connection, backup: &Connection) -> rusqlite::Result<Self> {
         let mut reactivated = Self::default();
-        let mut then =
-            backup.prepare("SELECT hash FROM api_keys WHERE id = ?1 AND revoked_at IS NULL")?;
-        let mut now = old.prepare("SELECT id, name, hash, revoked_at FROM api_keys ORDER BY id")?;
+        // Another key may have the same ID: an earlier restore has lost it, and its ID was issued again.
+        let mut then = backup.prepare(
+            "SELECT hash FROM api_keys WHERE id = ?1 AND created_at = ?2 AND revoked_at IS NULL",
+        )?;
+        let mut now =
+            old.prepare("SELECT id, name, hash, revoked_at, created_at FROM api_keys ORDER BY id")?;
         let mut rows = now.query(())?;
         while let Some(row) = rows.next()? {
             let key = ReactivatedKey {
@@ -33,7 +36,8 @@ impl ReactivatedKeys {
                 name: row.get(1)?,
             };
             let (hash, revoked_at): (Vec<u8>, Option<i64>) = (row.get(2)?, row.get(3)?);
-            let in_backup = then.query_row([key.id.0], |row| row.get::<_, Vec<u8>>(0));
+            let created_at: i64 = row.get(4)?;
+            let in_backup = then.query_row([key.id.0, created_at], |row| row.get::<_, Vec<u8>>(0));
             match in_backup {
                 Ok(_) if revoked_at.is_some() => reactivated.revoked.push(key),
                 Ok(before) if before != hash => reactivated.rotated.push(key),

@@ -31,7 +31,7 @@ fn start(postgres: &Postgres, folder: &Path, to: &str) -> Child {
 
 /// The same with this source.
 fn start_from(postgres: &Postgres, folder: &Path, from: &str, to: &str) -> Child {
-    let child = Command::new(PROGRAM)
+    let child = harness::command(PROGRAM)
         .args(["copy", "--from", from, "--to", to])
         .current_dir(folder)
         .stdout(Stdio::null())
@@ -190,7 +190,7 @@ fn a_copy_that_is_killed_during_a_long_statement_does_not_leave_it_running() {
                 alter table pets rename to slow_pets;
                 create view pets as select slow_pets.* from slow_pets, (select pg_sleep(60)) as slept";
     postgres.psql("postgres", slow);
-    let mut child = Command::new(PROGRAM)
+    let mut child = harness::command(PROGRAM)
         .args(["copy", "--from", &url, "--to", "sqlite:new.db"])
         .current_dir(folder.path())
         .stdout(Stdio::null())

@@ -35,6 +35,9 @@ const POSTGRES: &str = "ANIMAL_STORE_TEST_POSTGRES";
 /// Set if tests are to run over HTTP/2, with TLS.
 const HTTP2: &str = "ANIMAL_STORE_TEST_HTTP2";
 
+/// The environment variable with the address of a Redis.
+const REDIS: &str = "ANIMAL_STORE_TEST_REDIS";
+
 /// A running server, its clock and its data.
 pub struct App {
     /// The server's clock. It stands still until the test moves it.
@@ -271,13 +274,13 @@ pub(crate) fn url_of(database: &Database) -> String {
 /// Where a test's counters are: in the server's memory, or, if `ANIMAL_STORE_TEST_REDIS` is the address of a Redis, in a numbered
 /// database of its own there.
 pub fn redis_url() -> Option<RedisUrl> {
-    let server = std::env::var("ANIMAL_STORE_TEST_REDIS").ok()?;
+    let server = std::env::var(REDIS).ok()?;
     Some(database_of(&server))
 }
 
 /// The same, through a proxy that can cut it off.
 pub fn redis_behind_proxy() -> Option<(RedisUrl, Proxy)> {
-    let server = std::env::var("ANIMAL_STORE_TEST_REDIS").ok()?;
+    let server = std::env::var(REDIS).ok()?;
     let target: SocketAddr = server
         .strip_prefix("redis://")?
         .parse()

@@ -36,7 +36,7 @@ pub use daemon::free_port;
 pub use load::{StopOnDrop, creations, figures, load_during_imports};
 pub use operator::Operator;
 pub use postgres::Postgres;
-pub use process::{Output, Process, eventually, run};
+pub use process::{Output, Process, command, eventually, run};
 pub use prometheus::Prometheus;
 pub use proxy::Proxy;
 pub use redis::Redis;
@@ -45,3 +45,8 @@ pub use sql_client::SqlClient;
 pub use stopwatch::Stopwatch;
 pub use terminal::run as on_terminal;
 pub use tls::{Authority, Certificate, Signed, TlsClient};
+
+/// Whether to run the long versions of tests.
+pub fn is_long() -> bool {
+    std::env::var("ANIMAL_STORE_TEST_LONG").is_ok_and(|value| value == "1")
+}

@@ -46,7 +46,7 @@ impl Output {
 /// Runs the program in a folder to its end, with none of this process's `ANIMAL_STORE_…` variables.
 #[track_caller]
 pub fn run(program: &str, folder: &Path, args: &[&str]) -> Output {
-    finish(command(program, folder, args), TIMEOUT)
+    finish(command_in(folder, program, args), TIMEOUT)
 }
 
 /// The environment variable of `--database`.
@@ -55,7 +55,7 @@ pub(crate) const DATABASE: &str = "ANIMAL_STORE_DATABASE";
 /// The same on this database, unless the arguments name another.
 #[track_caller]
 pub(crate) fn run_on(database: &str, program: &str, folder: &Path, args: &[&str]) -> Output {
-    let mut command = command(program, folder, args);
+    let mut command = command_in(folder, program, args);
     command.env(DATABASE, database);
     finish(command, TIMEOUT)
 }
@@ -88,9 +88,9 @@ fn finish(mut command: Command, timeout: Duration) -> Output {
     }
 }
 
-pub(crate) fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
+/// The program, with none of this process's `ANIMAL_STORE_…` variables. A test uses it instead of `Command::new`.
+pub fn command(program: &str) -> Command {
     let mut command = Command::new(program);
-    command.args(args).current_dir(folder).stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("ANIMAL_STORE_") {
             command.env_remove(name);
@@ -98,6 +98,12 @@ pub(crate) fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
     }
     // Otherwise a command without a database would use that of the package, on a machine that has it.
     command.env("ANIMAL_STORE_CONFIG", "/dev/null");
+    command
+}
+
+pub(crate) fn command_in(folder: &Path, program: &str, args: &[&str]) -> Command {
+    let mut command = command(program);
+    command.args(args).current_dir(folder).stdin(Stdio::null());
     command
 }
 
@@ -137,7 +143,7 @@ impl Process {
 
     /// Starts a program that becomes a server, with these arguments alone, and waits until it prints its addresses.
     pub fn start(program: &str, folder: &Path, args: &[&str], vars: &[(&str, &str)]) -> Self {
-        let mut command = command(program, folder, args);
+        let mut command = command_in(folder, program, args);
         command
             .envs(vars.iter().copied())
             .stdout(Stdio::piped())
@@ -291,7 +297,7 @@ mod tests {
     fn a_command_that_hangs_is_killed() {
         let script = ["-c", "sleep 99; true"];
         finish(
-            command("sh", Path::new("/"), &script),
+            command_in(Path::new("/"), "sh", &script),
             Duration::from_millis(300),
         );
     }
@@ -301,14 +307,14 @@ mod tests {
     fn what_a_command_printed_before_it_was_killed_is_reported() {
         let script = ["-c", "echo begun; sleep 99; true"];
         finish(
-            command("sh", Path::new("/"), &script),
+            command_in(Path::new("/"), "sh", &script),
             Duration::from_millis(300),
         );
     }
 
     #[test]
     fn a_command_reads_no_configuration_file_of_the_machine() {
-        let command = command("animal-store", Path::new("."), &["keys", "list"]);
+        let command = command("animal-store");
         let config = command
             .get_envs()
             .find(|(name, _)| *name == "ANIMAL_STORE_CONFIG");

@@ -118,10 +118,9 @@ impl Response {
                 "{self}"
             );
         } else {
-            assert!(
-                !has("x-ratelimit-limit") && !has("x-ratelimit-reset"),
-                "{self}"
-            );
+            for name in ["limit", "remaining", "reset"] {
+                assert!(!has(&format!("x-ratelimit-{name}")), "{self}");
+            }
         }
         if self.status >= 400 && !self.request_line.starts_with("HEAD ") {
             let error = self.json();

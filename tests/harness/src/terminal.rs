@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::process::command;
+use crate::process::command_in;
 
 /// Runs a line of shell on a pseudo-terminal, types something, and returns the exit code and what was shown.
 pub fn run(folder: &Path, line: &str, vars: &[(&str, &str)], typed: &str) -> (Option<i32>, String) {
     // The terminal is that of script (util-linux). Its exit code is that of the command; its log is discarded.
-    let mut terminal = command("script", folder, &["-qec", line, "/dev/null"]);
+    let mut terminal = command_in(folder, "script", &["-qec", line, "/dev/null"]);
     let mut child = terminal
         .envs(vars.iter().copied())
         .env("TERM", "xterm")

@@ -57,7 +57,7 @@ fn a_restore_that_waits_for_another_process_stops_with_a_signal() {
     let other = Connection::open(folder.path().join(SOURCE)).expect("a database");
     let read = "BEGIN; SELECT * FROM pets";
     other.execute_batch(read).expect("a read");
-    let restore = Command::new(PROGRAM)
+    let restore = harness::command(PROGRAM)
         .args(["restore", "monday.db", "--yes"])
         .current_dir(folder.path())
         .stderr(Stdio::piped())

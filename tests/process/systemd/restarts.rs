@@ -8,7 +8,6 @@ use std::time::Duration;
 use harness::StopOnDrop;
 
 use super::{Manager, SOON};
-use crate::is_long;
 
 /// Clients that open one connection after the other.
 const CLIENTS: usize = 8;
@@ -67,7 +66,7 @@ fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
 
 #[test]
 fn no_connection_is_refused_or_reset_across_20_restarts_under_load() {
-    let times = if is_long() { 100 } else { 20 };
+    let times = if harness::is_long() { 100 } else { 20 };
     let (served, failures) = restarts(&[], times);
     println!(
         "{times} restarts: {served} requests served, {} failed",

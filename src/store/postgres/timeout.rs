@@ -13,8 +13,8 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// replaced by another one, which the next poll finds.
 pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request waits for them, and they
-/// may take many round trips.
+/// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request of the public API waits for
+/// them, and they may take many round trips.
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The timeout of each statement, for PostgreSQL: it cancels a statement before this process stops waiting, so that the connection can be
