@@ -161,10 +161,11 @@ fn check_rotation(
     }
 }
 
-/// Revokes a key permanently. Revoking it again changes nothing.
-pub async fn revoke(store: &Store, id: KeyId, now: Timestamp) -> Result<KeyRecord, Error> {
-    let changed = change(store, id, move |_| Ok(KeyChange::Revoke(now))).await?;
-    Ok(changed.after)
+/// Revokes a key permanently. Revoking it again changes nothing. Returns whether it was not revoked before.
+pub async fn revoke(store: &Store, id: KeyId, now: Timestamp) -> Result<(KeyRecord, bool), Error> {
+    let ChangedKey { before, after } =
+        change(store, id, move |_| Ok(KeyChange::Revoke(now))).await?;
+    Ok((after, before.revoked_at.is_none()))
 }
 
 /// Unbans a key and resets the duration of its next ban. Returns the ban that this ended, if any.

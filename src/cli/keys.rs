@@ -181,7 +181,7 @@ impl Command {
             }
             Self::Revoke(KeyArgs { id, options }) => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
-                let record = keys::revoke(&store, KeyId(id), now).await?;
+                let (record, _) = keys::revoke(&store, KeyId(id), now).await?;
                 let report = keys::report::key(&record, now);
                 print_changed(&record, &report, options.json, "is revoked")
             }

@@ -98,6 +98,22 @@ struct Acceptor<S> {
     thread: Rc<ThreadState<S>>,
 }
 
+/// A connection that its service counts as open until this is dropped, also by a panic.
+struct CountedConnection<S: Service>(Rc<ThreadState<S>>);
+
+impl<S: Service> CountedConnection<S> {
+    fn begin(thread: &Rc<ThreadState<S>>) -> Self {
+        thread.service.opened();
+        Self(Rc::clone(thread))
+    }
+}
+
+impl<S: Service> Drop for CountedConnection<S> {
+    fn drop(&mut self) {
+        self.0.service.closed();
+    }
+}
+
 impl<S: Service + 'static> Acceptor<S> {
     async fn accept_all(&self, listener: &tokio::net::TcpListener) {
         let mut outage = Outage::default();
@@ -131,18 +147,15 @@ impl<S: Service + 'static> Acceptor<S> {
     }
 
     fn serve(&self, tcp: TcpStream, slot: Slot, peer: IpAddr) {
-        let thread = Rc::clone(&self.thread);
-        thread.service.opened();
+        let counted = CountedConnection::begin(&self.thread);
         match &self.tls {
             None => self.thread.tasks.spawn_local(async move {
-                connection::serve(tcp, slot, peer, &thread).await;
-                thread.service.closed();
+                connection::serve(tcp, slot, peer, &counted.0).await;
             }),
             Some(tls) => {
                 let tls = tls.clone();
                 self.thread.tasks.spawn_local(async move {
-                    serve_encrypted(&tls, tcp, slot, peer, &thread).await;
-                    thread.service.closed();
+                    serve_encrypted(&tls, tcp, slot, peer, &counted.0).await;
                 })
             }
         };

@@ -66,6 +66,11 @@ impl Activity {
         (since != BUSY).then_some(since)
     }
 
+    /// Whether this is the rank of a connection that waits for its client to read a response.
+    pub(super) const fn is_writing(rank: u64) -> bool {
+        rank & WRITING != 0
+    }
+
     pub(super) fn evict(&self) {
         self.evicted.store(true, Ordering::Relaxed);
         self.wake();

@@ -37,7 +37,7 @@ struct HeldBodies {
 
 struct HeldBody {
     size: usize,
-    /// The owner of the first request for it.
+    /// The owner of the first request for it: its limit counts the body until no client of any owner waits for it.
     owner: i64,
     clients: usize,
 }

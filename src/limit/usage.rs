@@ -29,7 +29,7 @@ pub(super) fn count(unstored: &mut Vec<DayUsage>, admission: Admission, day: Day
     let today = &mut unstored[last];
     today.last = today.last.max(now);
     match admission {
-        Admission::Admitted => today.requests += 1,
-        _ => today.rejected += 1,
+        Admission::Admitted => today.requests = today.requests.saturating_add(1),
+        _ => today.rejected = today.rejected.saturating_add(1),
     }
 }

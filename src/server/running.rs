@@ -114,7 +114,11 @@ impl Running {
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
         loop {
             let began = Instant::now();
-            let flushed = self.shared.flush().await;
+            // The background thread may hang with what the flush needs.
+            let limit = FINAL_WRITES_TIME.max(deadline - began);
+            let flushing = timeout(limit, self.shared.flush()).await;
+            let flushed = flushing
+                .unwrap_or_else(|_| Err(StoreError::Failed("it did not end in time".into())));
             // Safe to retry: the store recognizes what it has stored already, even if it did not confirm it.
             let is_temporary = matches!(
                 flushed,

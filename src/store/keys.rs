@@ -48,7 +48,7 @@ impl Store {
     }
 
     /// Makes the change that `decide` returns for the current key. MUST read, decide and write in one transaction, so that no
-    /// two changes are decided on the same state. An error of `decide` changes nothing. It may be called again, when the
+    /// two changes are decided on the same state. An error of `decide` changes no key. It may be called again, when the
     /// transaction is repeated. An unban MUST be dated no earlier than the ban it ends, and later than every unban before it:
     /// the date shows servers which bans it ends.
     pub async fn change_key<E: Send + 'static>(

@@ -153,8 +153,8 @@ impl Admin {
     }
 
     pub(super) async fn revoke_key(&self, id: KeyId, call: &AdminCall<'_>) -> ApiResult {
-        let record = keys::revoke(self.store(), id, call.now).await?;
-        if record.revoked_at == Some(call.now) {
+        let (record, is_new) = keys::revoke(self.store(), id, call.now).await?;
+        if is_new {
             call.log("key revoked", &format!("key {id}"));
         }
         Ok(changed_key(&record, call.now))
