@@ -47,13 +47,13 @@ pub enum InvalidTransition {
     #[error("the animal already has an open order")]
     AlreadyOrdered,
     /// Only an available animal can be ordered.
-    #[error("the animal is not available: it is {}", .0.as_str())]
+    #[error("only an available animal can be ordered, and this one is {}", .0.as_str())]
     NotAvailable(PetStatus),
     #[error("the animal has no open order")]
     NoOrder,
     #[error("the order is already complete")]
     AlreadyComplete,
-    #[error("the order was cancelled")]
+    #[error("the order is already cancelled")]
     WasCancelled,
     #[error("the animal has an open order")]
     HasOpenOrder,

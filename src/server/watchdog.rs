@@ -68,7 +68,10 @@ pub(super) async fn run(watchdog: Option<Watchdog>) {
                 is_logged = false;
             }
             workers if !is_logged => {
-                tracing::error!(workers, "workers do not respond: the watchdog is not reset");
+                tracing::error!(
+                    workers,
+                    "workers do not respond: the watchdog gets no keep-alive until they do"
+                );
                 is_logged = true;
             }
             _ => {}

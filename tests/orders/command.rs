@@ -90,11 +90,11 @@ fn an_action_that_is_not_allowed_fails_with_one_line_and_exit_1_and_changes_noth
         ),
         (
             "orders place --pet 1",
-            "the animal is not available: it is sold",
+            "only an available animal can be ordered, and this one is sold",
         ),
         (
             "orders place --pet 2",
-            "the animal is not available: it is pending",
+            "only an available animal can be ordered, and this one is pending",
         ),
         (
             "orders place --pet 3 --ship-date 2001-01-01",
@@ -105,13 +105,13 @@ fn an_action_that_is_not_allowed_fails_with_one_line_and_exit_1_and_changes_noth
             "unknown order 99: run `animal-store orders list` to see all orders",
         ),
         ("orders complete 1", "the order is already complete"),
-        ("orders complete 3", "the order was cancelled"),
+        ("orders complete 3", "the order is already cancelled"),
         (
             "orders cancel 99",
             "unknown order 99: run `animal-store orders list` to see all orders",
         ),
         ("orders cancel 1", "the order is already complete"),
-        ("orders cancel 3", "the order was cancelled"),
+        ("orders cancel 3", "the order is already cancelled"),
         (
             "pets set-status 99 sold",
             "unknown animal 99: run `animal-store pets list` to see all animals",

@@ -36,7 +36,7 @@ fn of_32_processes_that_place_an_order_for_the_same_animal_exactly_one_succeeds(
             let line = output.fails_with(1);
             assert_eq!(
                 line,
-                "animal-store: the animal is not available: it is pending"
+                "animal-store: only an available animal can be ordered, and this one is pending"
             );
         }
         let open = data.query(&format!("SELECT id FROM orders WHERE pet_id = {round}"));

@@ -33,7 +33,7 @@ fn sqlite_path(path: &str) -> Result<PathBuf, &'static str> {
     match path {
         "" => Err(MALFORMED),
         _ if path.starts_with("//") && !path.starts_with("///") => {
-            Err("write sqlite:x.db for a file in the current directory, or sqlite:///absolute/path")
+            Err("write sqlite:x.db for a file in the current folder, or sqlite:///absolute/path")
         }
         _ if path.starts_with(":memory:") => Err(
             "a database in memory would be lost when the process ends: specify a file, as in sqlite:x.db",

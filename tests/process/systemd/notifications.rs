@@ -115,6 +115,7 @@ fn a_server_whose_worker_is_stuck_sends_no_keep_alive() {
         silent >= 10
     });
     let log = std::fs::read_to_string(manager.folder.path().join("log")).expect("a log");
-    let line = "ERROR workers do not respond: the watchdog is not reset workers=1";
+    let line =
+        "ERROR workers do not respond: the watchdog gets no keep-alive until they do workers=1";
     assert_eq!(log.matches(line).count(), 1, "{log}");
 }
