@@ -1,7 +1,7 @@
 //! Authentication: a valid key, or a failure that is counted against the address of the client.
 //! Queries the store only for a key that is not in the directory. Knows nothing of responses.
 
-pub(crate) mod address;
+pub(crate) mod auth_failures;
 mod bearer;
 mod directory;
 mod last_key;
@@ -24,7 +24,7 @@ use crate::key::{self, KeyHash, KeyId};
 use crate::limit::Quota;
 use crate::mutex::lock;
 use crate::store::{self, Store, StoreError};
-use address::AuthFailures;
+use auth_failures::AuthFailures;
 
 #[derive(Debug)]
 pub enum Authentication {

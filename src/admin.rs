@@ -85,20 +85,20 @@ impl Admin {
         if let Some(path) = head.path.strip_prefix("/api/") {
             return self.respond_api(path, head, body, client).await;
         }
-        let page = Page::at(head).ok_or(ApiError::NotFound(
+        let endpoint = Endpoint::at(head).ok_or(ApiError::NotFound(
             "There is no resource at this path. Try /, /metrics, /livez or /readyz.",
         ))?;
         if !matches!(*head.method, Method::GET | Method::HEAD) {
             return Err(ApiError::MethodNotAllowed(READ_METHODS));
         }
-        match page {
-            Page::Live => Ok(health::live()),
-            Page::Ready => health::ready(&self.sources.readiness, head.query),
-            Page::Metrics => {
+        match endpoint {
+            Endpoint::Liveness => Ok(health::liveness()),
+            Endpoint::Readiness => health::readiness(&self.sources.readiness, head.query),
+            Endpoint::Metrics => {
                 self.guard.check_token(head, client)?;
                 Ok(self.sources.exposition(head))
             }
-            Page::File(file) => {
+            Endpoint::File(file) => {
                 // The page itself holds no secrets, but its requests would fail under a foreign host name.
                 self.guard.check_host(head)?;
                 Ok(file)
@@ -108,19 +108,19 @@ impl Admin {
 }
 
 /// What is at a path outside the admin API.
-enum Page {
-    Live,
-    Ready,
+enum Endpoint {
+    Liveness,
+    Readiness,
     Metrics,
     /// A file of the dashboard.
     File(Response),
 }
 
-impl Page {
+impl Endpoint {
     fn at(head: &Head<'_>) -> Option<Self> {
         match head.path {
-            "/livez" => Some(Self::Live),
-            "/readyz" => Some(Self::Ready),
+            "/livez" => Some(Self::Liveness),
+            "/readyz" => Some(Self::Readiness),
             "/metrics" => Some(Self::Metrics),
             _ => page::respond(head).map(Self::File),
         }

@@ -11,12 +11,12 @@ use crate::api::ApiError;
 use crate::http::Response;
 
 /// `/livez`: whether the process is alive.
-pub(crate) fn live() -> Response {
+pub(crate) fn liveness() -> Response {
     Response::json(StatusCode::OK, Bytes::from_static(b"{\"status\":\"live\"}"))
 }
 
 /// `/readyz`: the result of the last checks of the background task. With `verbose` each check is listed.
-pub(crate) fn ready(readiness: &Readiness, query: Option<&str>) -> Result<Response, ApiError> {
+pub(crate) fn readiness(readiness: &Readiness, query: Option<&str>) -> Result<Response, ApiError> {
     let verbose = query.is_some_and(|query| {
         query
             .split('&')

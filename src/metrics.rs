@@ -1,5 +1,5 @@
-//! The metrics of the server. Each worker has separate counters, which are summed when `/metrics` is requested: a counter that
-//! all cores write costs each of them a cache miss for each request.
+//! The metrics of the server. Each worker has separate counters, which are summed when `/metrics` is requested, and once a
+//! second for the dashboard: a counter that all cores write costs each of them a cache miss for each request.
 
 mod watched;
 
@@ -67,7 +67,7 @@ impl OperationLabel {
     pub(crate) const fn of(route: &Route<'_>) -> Self {
         match route {
             Route::Operation(call) => Self::Operation(call.operation),
-            Route::Public(PublicResource::Live | PublicResource::Ready) => Self::Health,
+            Route::Public(PublicResource::Liveness | PublicResource::Readiness) => Self::Health,
             Route::Public(_) => Self::Docs,
             Route::Preflight { .. } => Self::Preflight,
             Route::WrongMethod { .. }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
 
 use super::session::{SessionId, Sessions};
-use crate::access::address::AuthFailures;
+use crate::access::auth_failures::AuthFailures;
 use crate::access::proxy::Client;
 use crate::access::{Credentials, TrustedProxies};
 use crate::api::ApiError;
@@ -147,9 +147,10 @@ impl Guard {
     pub(super) fn check_read(&self, head: &Head<'_>) -> Result<(), ApiError> {
         let mut sites = head.all(&SEC_FETCH_SITE);
         let is_foreign = sites.any(|site| !matches!(site, b"same-origin" | b"none"));
-        match is_foreign || self.origin(head) == RequestOrigin::CrossOrigin {
-            true => Err(CROSS_ORIGIN),
-            false => Ok(()),
+        match self.origin(head) {
+            RequestOrigin::CrossOrigin => Err(CROSS_ORIGIN),
+            _ if is_foreign => Err(FOREIGN_SITE),
+            _ => Ok(()),
         }
     }
 
@@ -240,8 +241,12 @@ const NO_LOGIN: ApiError = ApiError::Forbidden(
     "There is no token to log in with: start the server with --admin-token-file to allow changes.",
 );
 
-const CROSS_ORIGIN: ApiError =
-    ApiError::Forbidden("This request comes from a page of another origin.");
+const FOREIGN_SITE: ApiError =
+    ApiError::Forbidden("This request comes from a page of another site.");
+
+const CROSS_ORIGIN: ApiError = ApiError::Forbidden(
+    "The Origin of this request is missing, or not that of this listener. If a proxy is in front, it must pass Host on unchanged, with the port.",
+);
 
 /// The origin of the page that sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ pub(crate) struct AdminSources {
     pub(crate) max_connections: usize,
     /// The interval of backups, if the server makes any.
     pub(crate) backup_interval: Option<Duration>,
-    /// Log lines that were dropped.
+    /// Log lines that were lost: dropped, or not written.
     pub(crate) lost_lines: Arc<Counter>,
     pub(crate) clock: Clock,
     pub(crate) started: Timestamp,

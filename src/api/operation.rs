@@ -124,8 +124,8 @@ pub(crate) enum PublicResource {
     Docs,
     OpenApiJson,
     OpenApiYaml,
-    Live,
-    Ready,
+    Liveness,
+    Readiness,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,8 +190,8 @@ impl<'a> Route<'a> {
             Self::Public(PublicResource::Docs) => "/docs",
             Self::Public(PublicResource::OpenApiJson) => "/openapi.json",
             Self::Public(PublicResource::OpenApiYaml) => "/openapi.yaml",
-            Self::Public(PublicResource::Live) => "/livez",
-            Self::Public(PublicResource::Ready) => "/readyz",
+            Self::Public(PublicResource::Liveness) => "/livez",
+            Self::Public(PublicResource::Readiness) => "/readyz",
             _ => return None,
         })
     }
@@ -251,8 +251,8 @@ impl PublicResource {
             "/" | "/docs/" => Self::Root,
             "/openapi.json" => Self::OpenApiJson,
             "/openapi.yaml" => Self::OpenApiYaml,
-            "/livez" => Self::Live,
-            "/readyz" => Self::Ready,
+            "/livez" => Self::Liveness,
+            "/readyz" => Self::Readiness,
             "/docs" | "/llms.txt" => Self::Docs,
             _ if path.starts_with("/docs/") => Self::Docs,
             _ => return None,

@@ -1,10 +1,7 @@
 //! `animal-store orders`: places, completes and cancels orders. Changes are visible on a running server within a second, on several nodes within five.
 
-use std::future::ready;
-
 use anyhow::Context;
 use clap::Subcommand;
-use futures_util::{StreamExt, TryStreamExt};
 
 use super::database::CommandOptions;
 use super::list::list;
@@ -88,11 +85,7 @@ impl Command {
                     column("state"),
                 ];
                 let failure = "cannot read the orders";
-                let is_listed = move |order: &Order| state.is_none_or(|it| it == order.state);
-                let orders = store
-                    .orders()
-                    .try_filter(move |order| ready(is_listed(order)));
-                let orders = orders.boxed_local();
+                let orders = store.orders(state);
                 list(orders, failure, options.json, Order::report, columns, row).await
             }
         }

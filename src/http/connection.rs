@@ -34,8 +34,8 @@ pub(super) async fn serve<S: Service>(
         draining,
         ..
     } = thread;
-    let timed_out = || raw::reject(service, ids, Rejection::Timeout, peer);
-    let stream = TimeoutStream::new(io, slot, thread, &timed_out);
+    let timeout_response = || raw::reject(service, ids, Rejection::Timeout, peer);
+    let stream = TimeoutStream::new(io, slot, thread, &timeout_response);
     let progress = Rc::clone(&stream.progress);
     let per_connection = S::PerConnection::default();
     let service = service_fn(|request| {

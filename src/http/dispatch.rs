@@ -22,7 +22,7 @@ pub(super) async fn dispatch<S: Service>(
     progress: &Rc<Progress>,
     connection: &S::PerConnection,
 ) -> Result<hyper::Response<Body>, Infallible> {
-    let mut open = progress.begin();
+    let mut in_flight = progress.begin();
     let (mut parts, incoming) = request.into_parts();
     let mut body = RequestBody::new(incoming, &parts.headers, progress);
     let has_body = !body.is_read();
@@ -31,7 +31,7 @@ pub(super) async fn dispatch<S: Service>(
     }
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
-    let exchange = Exchange::new(*peer, id, open.began);
+    let exchange = Exchange::new(*peer, id, in_flight.began);
     let mut response = service
         .respond(&head, &mut body, &exchange, connection)
         .await;
@@ -41,10 +41,10 @@ pub(super) async fn dispatch<S: Service>(
     }
     if !body.is_read() {
         // Boxed: few requests need this state.
-        return Ok(Box::pin(discard_rest(response, body, &exchange.id, open)).await);
+        return Ok(Box::pin(discard_rest(response, body, &exchange.id, in_flight)).await);
     }
-    open.ended = exchange.ended.get();
-    Ok(into_hyper(response, &exchange.id, open))
+    in_flight.ended = exchange.ended.get();
+    Ok(into_hyper(response, &exchange.id, in_flight))
 }
 
 /// Reads the rest of a body after its response is ready, so that the connection can be reused. Otherwise closes the connection.
@@ -52,32 +52,32 @@ async fn discard_rest(
     mut response: Response,
     mut body: RequestBody,
     id: &RequestId,
-    open: InFlightRequest,
+    in_flight: InFlightRequest,
 ) -> hyper::Response<Body> {
     if !response.close {
         body.discard_rest().await;
     }
     if !body.is_read() {
-        open.progress.lingers.set(true);
+        in_flight.progress.lingers.set(true);
         response.close = true;
     }
-    into_hyper(response, id, open)
+    into_hyper(response, id, in_flight)
 }
 
 fn into_hyper(
     mut response: Response,
     id: &RequestId,
-    open: InFlightRequest,
+    in_flight: InFlightRequest,
 ) -> hyper::Response<Body> {
-    if open.progress.draining.get() {
+    if in_flight.progress.draining.get() {
         // The client may have sent further requests, or be about to.
-        open.progress.lingers.set(true);
+        in_flight.progress.lingers.set(true);
         response.close = true;
     }
     let status = response.status;
     let (headers, mut body) = response.into_parts(id);
     if body.is_streamed() {
-        body.hold_request(open);
+        body.hold_request(in_flight);
     }
     let mut response = hyper::Response::new(body);
     *response.status_mut() = status;

@@ -33,7 +33,7 @@ use super::progress::{Phase, Progress};
 use super::service::ThreadState;
 use super::timeouts::{SHUTDOWN_GRACE, Timeouts};
 use outgoing::Outgoing;
-use send::{CHUNK_BYTES, RequestContext};
+use send::{CHUNK_BYTES, ConnectionContext};
 use wire::Wire;
 
 const MAX_STREAMS: u32 = 100;
@@ -91,7 +91,7 @@ pub(super) async fn serve<S: Service + 'static>(
             timer: pin!(sleep_until(now + thread.timeouts.request)),
             grace_ends: None,
         },
-        context: Rc::new(RequestContext {
+        context: Rc::new(ConnectionContext {
             thread: Rc::clone(thread),
             peer,
             per_connection: S::PerConnection::default(),
@@ -120,7 +120,7 @@ struct ServedConnection<'a, IO: AsyncRead + AsyncWrite + Unpin, S: Service> {
     state: State<IO>,
     wire: Wire<IO>,
     deadlines: Deadlines<'a>,
-    context: Rc<RequestContext<S>>,
+    context: Rc<ConnectionContext<S>>,
     /// Whether the GOAWAY has been sent that ends the connection with its last response.
     goaway_sent: bool,
 }

@@ -31,7 +31,7 @@ pub(super) struct Progress {
     /// When the connection entered `New`, `Idle` or `Head`, or its last request in flight ended. `Busy` and `Streaming` do not set it.
     pub(super) since: Cell<Instant>,
     /// Requests in flight: at most one in HTTP/1.
-    open: Cell<usize>,
+    in_flight: Cell<usize>,
     /// Those of them that wait for the client: for a body to arrive, or for a response to be read.
     waiting: Cell<usize>,
     /// Whether the server is shutting down: the connection ends with its next response.
@@ -50,7 +50,7 @@ impl Progress {
         Rc::new(Self {
             phase: Cell::new(Phase::New),
             since: Cell::new(now),
-            open: Cell::new(0),
+            in_flight: Cell::new(0),
             waiting: Cell::new(0),
             draining: Rc::clone(draining),
             ending: Cell::new(false),
@@ -68,7 +68,7 @@ impl Progress {
             Phase::Head => self.since.get(),
             _ => Instant::now(),
         };
-        self.open.set(self.open.get() + 1);
+        self.in_flight.set(self.in_flight.get() + 1);
         self.activity().mark_busy();
         InFlightRequest {
             progress: Rc::clone(self),
@@ -99,7 +99,7 @@ impl Progress {
 
     fn wait(&self, mark: fn(&Activity, Instant)) -> ClientWait<'_> {
         self.waiting.set(self.waiting.get() + 1);
-        if self.waiting.get() == self.open.get() {
+        if self.waiting.get() == self.in_flight.get() {
             mark(self.activity(), Instant::now());
         }
         ClientWait(self)
@@ -108,12 +108,12 @@ impl Progress {
     /// Whether the request that began last may be served: those beyond the first of a connection are limited over all connections
     /// and by address.
     pub(super) fn reserve_stream(&self) -> bool {
-        self.slot.reserve(self.open.get() - 1)
+        self.slot.reserve(self.in_flight.get() - 1)
     }
 
     /// Releases what was reserved, if no request is in flight.
     pub(super) fn release_streams(&self) {
-        if self.open.get() == 0 {
+        if self.in_flight.get() == 0 {
             self.slot.release();
         }
     }
@@ -149,13 +149,13 @@ impl Drop for InFlightRequest {
         let Progress {
             phase,
             since,
-            open,
+            in_flight,
             waiting,
             draining,
             ..
         } = &*self.progress;
-        open.set(open.get() - 1);
-        if open.get() == 0 {
+        in_flight.set(in_flight.get() - 1);
+        if in_flight.get() == 0 {
             let now = self.ended.unwrap_or_else(Instant::now);
             // A stream that ends at shutdown still waits for its client to read the end, and is aborted if the client does not.
             if !(draining.get() && phase.get() == Phase::Streaming) {
@@ -163,7 +163,7 @@ impl Drop for InFlightRequest {
             }
             since.set(now);
             self.progress.activity().mark_waiting(now);
-        } else if open.get() == waiting.get() {
+        } else if in_flight.get() == waiting.get() {
             self.progress.activity().mark_waiting(Instant::now());
         }
     }

@@ -37,7 +37,7 @@ pub(super) struct TimeoutStream<'a, IO> {
     /// When the response that is being written was ready. For a stream, the time of an earlier step.
     ready_at: Instant,
     /// The response to a client that sent only a part of a head.
-    timed_out: &'a dyn Fn() -> Vec<u8>,
+    timeout_response: &'a dyn Fn() -> Vec<u8>,
     /// How many connections of this thread linger, and whether this one does.
     lingering: &'a Cell<usize>,
     linger: Option<Linger<'a>>,
@@ -48,7 +48,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         io: IO,
         slot: Slot,
         thread: &'a ThreadState<S>,
-        timed_out: &'a dyn Fn() -> Vec<u8>,
+        timeout_response: &'a dyn Fn() -> Vec<u8>,
     ) -> Self {
         let (now, timeouts) = (Instant::now(), thread.timeouts);
         let deadline = now + timeouts.request;
@@ -64,7 +64,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             buffered: 0,
             written: 0,
             ready_at: now,
-            timed_out,
+            timeout_response,
             lingering: &thread.lingering,
             linger: None,
         }
@@ -99,7 +99,7 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
             if Instant::now() >= self.deadline {
                 if phase == Phase::Head && !self.stalled {
                     // A part of a head has arrived: sends a 408, if it can be written without blocking.
-                    let rejection = (self.timed_out)();
+                    let rejection = (self.timeout_response)();
                     let _ = Pin::new(&mut self.io).poll_write(cx, &rejection);
                 }
                 return Poll::Ready(io::ErrorKind::TimedOut.into());

@@ -52,8 +52,8 @@ impl PublicResources {
             PublicResource::Docs => self.docs(path, head),
             PublicResource::OpenApiJson => Ok(self.json.respond(head)),
             PublicResource::OpenApiYaml => Ok(self.yaml.respond(head)),
-            PublicResource::Live => Ok(health::live()),
-            PublicResource::Ready => health::ready(readiness, head.query),
+            PublicResource::Liveness => Ok(health::liveness()),
+            PublicResource::Readiness => health::readiness(readiness, head.query),
         }
     }
 

@@ -16,7 +16,7 @@ use super::listeners::Listeners;
 use super::pipeline::{method_name, rate_limit_headers};
 use super::threads;
 use crate::access::TrustedProxies;
-use crate::access::address::AuthFailures;
+use crate::access::auth_failures::AuthFailures;
 use crate::api::cors::Cors;
 use crate::api::operation::PublicResource;
 use crate::api::{ApiError, BaseUrls, Route};
@@ -204,7 +204,7 @@ impl Service for StartupService {
         let mut response = match route {
             // Otherwise the browser would not send the request, and the page could not read its 503.
             Route::Preflight { methods } => self.cors.preflight(head, methods),
-            Route::Public(PublicResource::Live) => health::live(),
+            Route::Public(PublicResource::Liveness) => health::liveness(),
             _ => {
                 let mut response =
                     self.base_urls

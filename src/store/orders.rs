@@ -18,11 +18,11 @@ impl Store {
         traced!("SELECT" "orders", self.order_page(query))
     }
 
-    /// All orders, cancelled ones too, in ascending order of IDs.
-    pub fn orders(&self) -> RowStream<'_, Order> {
+    /// All orders, cancelled ones too, or those in one state, in ascending order of IDs.
+    pub fn orders(&self, state: Option<OrderState>) -> RowStream<'_, Order> {
         row_stream(async move |last: Option<Order>| {
             let after = last.map_or(OrderId(i64::MIN), |order| order.id);
-            dispatch!(self.some_orders(after, None, CHUNK_ROWS.into()))
+            dispatch!(self.some_orders(after, state, CHUNK_ROWS.into()))
         })
     }
 
@@ -94,7 +94,8 @@ impl Store {
 /// The order of an action that always changes one.
 fn changed_order(outcome: ActionResult<ActionOutcome>) -> ActionResult<Order> {
     let missing = || StoreError::Failed("the action changed no order".into());
-    outcome?
-        .map(|outcome| outcome.order.ok_or_else(missing))
-        .map_or_else(|rejection| Ok(Err(rejection)), |order| order.map(Ok))
+    match outcome? {
+        Ok(outcome) => outcome.order.map(Ok).ok_or_else(missing),
+        Err(rejection) => Ok(Err(rejection)),
+    }
 }

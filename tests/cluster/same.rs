@@ -167,7 +167,11 @@ async fn perform(
             let page = store.order_page(query).await.expect(FAILED);
             format!(
                 "{page:?} {:?}",
-                store.orders().try_collect::<Vec<_>>().await.expect(FAILED)
+                store
+                    .orders(None)
+                    .try_collect::<Vec<_>>()
+                    .await
+                    .expect(FAILED)
             )
         }
         StoreOperation::Place { pet, ships } => {

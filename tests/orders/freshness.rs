@@ -39,7 +39,7 @@ impl Random {
 async fn change(store: &Store, numbers: &mut Random) -> bool {
     let pet = PetId(1 + numbers.below(PETS));
     let orders = store
-        .orders()
+        .orders(None)
         .try_collect::<Vec<_>>()
         .await
         .expect("orders");

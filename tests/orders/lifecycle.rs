@@ -221,7 +221,7 @@ proptest! {
             for (number, one) in acts.into_iter().enumerate() {
                 let (wanted, done) = (model.act(one), act(&store, one).await);
                 assert_eq!(wanted, done, "{number}: {one:?} on {model:?}");
-                let orders = store.orders().try_collect::<Vec<_>>().await.expect("orders");
+                let orders = store.orders(None).try_collect::<Vec<_>>().await.expect("orders");
                 let seen: Vec<_> = orders.iter().map(|order| (order.pet.0 - 1, order.state)).collect();
                 let wanted: Vec<_> = model.orders.iter().map(|(pet, state)| (*pet as i64, *state)).collect();
                 assert_eq!(seen, wanted, "{number}: {one:?}");

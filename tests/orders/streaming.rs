@@ -91,7 +91,7 @@ fn a_stream_has_every_row_once_and_in_order() {
             );
         }
         let orders = store
-            .orders()
+            .orders(None)
             .try_collect::<Vec<_>>()
             .await
             .expect("orders");
@@ -150,7 +150,7 @@ fn a_stream_that_is_not_read_further_holds_no_transaction_and_delays_no_writer()
     let data = app.sql_client();
     fill(&data, ROWS);
     let store = app.store();
-    let (mut pets, mut orders) = (store.pets(None), store.orders());
+    let (mut pets, mut orders) = (store.pets(None), store.orders(None));
     let (mut keys, mut usage) = (store.keys(), store.usage(None));
     app.block_on(async {
         assert!(pets.try_next().await.expect("a store").is_some());

@@ -1,5 +1,6 @@
 //! Data of responses that h2 has and the client has not read. Requests wait before they hand over more than a connection may hold:
-//! otherwise a client with large windows that does not read could have a chunk of each of its streams in memory.
+//! otherwise a client with large windows that does not read could have a chunk of each of its streams in memory. Requests that wait here also
+//! learn that the server shuts down.
 
 use std::cell::Cell;
 
@@ -43,6 +44,7 @@ impl Outgoing {
         }
     }
 
+    /// Records that the server shuts down.
     pub(super) fn drain(&self) {
         if !self.draining.replace(true) {
             self.changed.notify_waiters();

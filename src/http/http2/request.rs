@@ -20,18 +20,18 @@ use super::super::service::ThreadState;
 use super::super::timeouts::SHUTDOWN_GRACE;
 use super::super::{Exchange, Head, RequestBody, Response, Service};
 use super::received::ReceivedBody;
-use super::send::{RequestContext, WhenFull, send_body};
+use super::send::{ConnectionContext, WhenFull, send_body};
 use crate::clock::Timestamp;
 
 /// Starts a request. Most end immediately; the others become tasks.
 pub(super) fn start<S: Service + 'static>(
-    context: &Rc<RequestContext<S>>,
+    context: &Rc<ConnectionContext<S>>,
     request: Request<RecvStream>,
     respond: SendResponse<Bytes>,
     cx: &mut std::task::Context<'_>,
 ) {
-    let open = context.progress.begin();
-    let mut serving = Box::pin(serve(Rc::clone(context), request, respond, open));
+    let in_flight = context.progress.begin();
+    let mut serving = Box::pin(serve(Rc::clone(context), request, respond, in_flight));
     if serving.as_mut().poll(cx).is_pending() {
         let ThreadState { service, tasks, .. } = &*context.thread;
         match service.completes_requests() {
@@ -43,10 +43,10 @@ pub(super) fn start<S: Service + 'static>(
 }
 
 async fn serve<S: Service>(
-    context: Rc<RequestContext<S>>,
+    context: Rc<ConnectionContext<S>>,
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
-    open: InFlightRequest,
+    in_flight: InFlightRequest,
 ) {
     let is_over_limit = !context.progress.reserve_stream();
     let ThreadState { service, ids, .. } = &*context.thread;
@@ -59,7 +59,7 @@ async fn serve<S: Service>(
     }
     let head = Head::new(&parts);
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
-    let mut exchange = Exchange::new(context.peer, id, open.began);
+    let mut exchange = Exchange::new(context.peer, id, in_flight.began);
     exchange.is_over_limit = is_over_limit;
     let needs_continue = body.needs_continue.clone();
     let response = {
@@ -106,7 +106,7 @@ fn send_continue(respond: &mut SendResponse<Bytes>) {
 
 /// Sends a response. Ends early if the client has reset the stream or does not read.
 async fn send<S: Service>(
-    context: &RequestContext<S>,
+    context: &ConnectionContext<S>,
     mut response: Response,
     exchange: &Exchange,
     is_head: bool,

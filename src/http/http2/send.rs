@@ -21,7 +21,7 @@ use super::outgoing::Outgoing;
 pub(super) const CHUNK_BYTES: usize = 8 * 1024;
 
 /// What the requests of a connection share.
-pub(super) struct RequestContext<S: Service> {
+pub(super) struct ConnectionContext<S: Service> {
     pub(super) thread: Rc<ThreadState<S>>,
     pub(super) peer: IpAddr,
     pub(super) per_connection: S::PerConnection,
@@ -41,7 +41,7 @@ pub(super) enum WhenFull {
 pub(super) async fn send_body<S: Service>(
     stream: SendStream<Bytes>,
     body: Body,
-    context: &RequestContext<S>,
+    context: &ConnectionContext<S>,
     when_full: WhenFull,
 ) {
     let mut sending = Sending {
@@ -66,7 +66,7 @@ pub(super) async fn send_body<S: Service>(
 
 struct Sending<'a, S: Service> {
     stream: SendStream<Bytes>,
-    context: &'a RequestContext<S>,
+    context: &'a ConnectionContext<S>,
     timeouts: Timeouts,
     when_full: WhenFull,
     /// How long the server has waited for the client, and how much the client has read, since the rate was last checked.
@@ -122,7 +122,7 @@ impl<S: Service> Sending<'_, S> {
 
     async fn send(&mut self, chunk: Bytes, ends: bool) -> Option<()> {
         let length = chunk.len();
-        let RequestContext {
+        let ConnectionContext {
             outgoing, progress, ..
         } = self.context;
         if outgoing.is_full() {

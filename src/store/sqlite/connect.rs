@@ -83,7 +83,7 @@ fn replace_lower(connection: &Connection) -> rusqlite::Result<()> {
 pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;
-    // A savepoint that changes many pages would need a temporary file, which is not available if only the data directory is
+    // A savepoint that changes many pages would need a temporary file, which is not available if only the data folder is
     // writable, or if the open-file limit is reached. In memory, it takes little space.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // Otherwise SQLite prepares a statement again whenever a bound value changes, in case another plan is better. There is

@@ -18,13 +18,11 @@ impl Sqlite {
     pub(crate) async fn act(&self, action: Action, now: Timestamp) -> ActionResult<ActionOutcome> {
         // There is one writer, so nothing changes between reading and writing.
         self.write(move |connection| {
-            let order = match action.target() {
-                ActionTarget::Pet(pet) => {
-                    select(connection, "WHERE pet_id = ?1 AND status = 'open'", [pet.0])
-                }
-                ActionTarget::Order(id) => select(connection, "WHERE id = ?1", [id.0]),
-            }?
-            .pop();
+            let (clause, id) = match action.target() {
+                ActionTarget::Pet(pet) => ("WHERE pet_id = ?1 AND status = 'open'", pet.0),
+                ActionTarget::Order(id) => ("WHERE id = ?1", id.0),
+            };
+            let order = select(connection, clause, [id])?.pop();
             let pet = match action.target() {
                 ActionTarget::Pet(pet) => Some(pet),
                 ActionTarget::Order(_) => order.map(|order| order.pet),

@@ -62,8 +62,8 @@ impl Sqlite {
     }
 
     pub(crate) fn snapshot(&self) -> Result<SqliteSnapshot<'_>> {
-        let unopened = self.readers.unopened();
-        let connection = match unopened {
+        let immutable_stamp = self.readers.immutable_stamp();
+        let connection = match immutable_stamp {
             Some(_) => connect::immutable_reader(&self.readers.path)?,
             None => connect::reader(&self.readers.path)?,
         };
@@ -71,7 +71,7 @@ impl Sqlite {
         Ok(SqliteSnapshot {
             engine: self,
             connection,
-            unopened,
+            immutable_stamp,
         })
     }
 }
@@ -82,14 +82,16 @@ pub(crate) struct SqliteSnapshot<'a> {
     engine: &'a Sqlite,
     connection: Connection,
     /// The file as it was, if it is read as if it could not change.
-    unopened: Option<FileStamp>,
+    immutable_stamp: Option<FileStamp>,
 }
 
 impl SqliteSnapshot<'_> {
     pub(crate) fn pets_after(&self, after: PetId, status: Option<PetStatus>) -> Result<Vec<Pet>> {
         let pets = chunk_after(&self.connection, after, status);
         // Checked even if the read failed, which may be because it mixed pages from before and after a change.
-        if self.unopened.is_some() && self.engine.readers.file_stamp() != self.unopened {
+        if self.immutable_stamp.is_some()
+            && self.engine.readers.file_stamp() != self.immutable_stamp
+        {
             let problem = "the database was changed while it was read: try again";
             return Err(StoreError::Unavailable(problem.into()));
         }

@@ -18,16 +18,16 @@ pub(super) type FileStamp = (u64, u64, i64, i64);
 pub(super) struct Readers {
     pub(super) path: PathBuf,
     idle: Mutex<Vec<Connection>>,
-    /// Whether no files may be created, not even those that SQLite needs next to a database that may change.
-    creates_no_files: bool,
+    /// Whether a file that no process has open is read as if it could not change, so that SQLite needs no files next to it.
+    prefers_immutable: bool,
 }
 
 impl Readers {
-    pub(super) fn new(path: &Path, creates_no_files: bool) -> Self {
+    pub(super) fn new(path: &Path, prefers_immutable: bool) -> Self {
         Self {
             path: path.to_owned(),
             idle: Mutex::default(),
-            creates_no_files,
+            prefers_immutable,
         }
     }
 
@@ -36,8 +36,8 @@ impl Readers {
         &self,
         read: impl Fn(&mut Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        if self.creates_no_files
-            && let Some(result) = self.read_unopened(&read)
+        if self.prefers_immutable
+            && let Some(result) = self.read_immutable(&read)
         {
             return result;
         }
@@ -56,13 +56,13 @@ impl Readers {
     }
 
     /// The state of a file that no process has open, if it is to be read without creating files next to it.
-    pub(super) fn unopened(&self) -> Option<FileStamp> {
-        self.stamp().filter(|_| self.creates_no_files)
+    pub(super) fn immutable_stamp(&self) -> Option<FileStamp> {
+        self.stamp().filter(|_| self.prefers_immutable)
     }
 
     /// Reads a file that no process has open as if it could not change. None if it did after all: a server has been started, and
     /// the data read may be inconsistent.
-    fn read_unopened<T>(
+    fn read_immutable<T>(
         &self,
         read: impl Fn(&mut Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
