@@ -54,9 +54,8 @@ struct Example {
 /// The blocks of commands on a page, each with the output after it.
 fn examples(name: &str, page: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
-    let mut lines = page.lines().enumerate();
-    while let Some((index, line)) = lines.next() {
-        let number = index + 1;
+    let mut lines = (1..).zip(page.lines());
+    while let Some((number, line)) = lines.next() {
         if let Some(kind) = line.strip_prefix("```").filter(|kind| !kind.is_empty()) {
             let block: Vec<&str> = lines
                 .by_ref()

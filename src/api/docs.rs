@@ -103,21 +103,6 @@ mod tests {
     use super::*;
     use crate::api::operation::{Operation, Stability};
 
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-
     const GUIDE: &str = include_str!("../../docs/api.md");
 
     fn docs(server: &str) -> Docs {
@@ -336,12 +321,8 @@ mod tests {
                 Stability::Deprecated(deprecation) => {
                     assert!(is_in("deprecations"), "{name}");
                     for time in [deprecation.since, deprecation.sunset] {
-                        let day = time.day().to_string();
-                        let [year, month, day] = day.split('-').collect::<Vec<_>>()[..] else {
-                            panic!("{day}");
-                        };
-                        let month = MONTHS[month.parse::<usize>().unwrap() - 1];
-                        let written = format!("{} {month} {year}", day.trim_start_matches('0'));
+                        let day: jiff::civil::Date = time.day().to_string().parse().unwrap();
+                        let written = day.strftime("%-d %B %Y").to_string();
                         assert!(section("deprecations").contains(&written), "{written}");
                     }
                 }

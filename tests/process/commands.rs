@@ -1,7 +1,6 @@
 //! The command line itself: unknown options, help, and the commands that need neither data nor a server.
 
 use std::fs;
-use std::process::Command;
 
 use harness::Process;
 use serde_json::Value;
@@ -347,56 +346,4 @@ fn the_document_is_printed_as_json_and_as_yaml_and_both_have_the_same_content() 
     let named = run(empty.path(), &[], &["openapi", "--public-url", url]).exits(0);
     let named: Value = serde_json::from_str(&named.stdout).expect("JSON");
     assert_eq!(named["servers"][0]["url"], url);
-}
-
-#[test]
-fn completions_are_printed_for_each_shell() {
-    let folder = folder();
-    for shell in ["bash", "zsh", "fish"] {
-        let script = run(folder.path(), &[], &["completions", shell])
-            .exits(0)
-            .stdout;
-        assert!(
-            script.contains("animal-store") && script.contains("max-waiting-writes"),
-            "{shell}"
-        );
-        fs::write(folder.path().join(shell), script).expect("a file");
-    }
-    let checked = Command::new("bash")
-        .arg("-n")
-        .arg(folder.path().join("bash"))
-        .status();
-    assert!(checked.expect("bash runs").success());
-}
-
-#[test]
-fn bash_completes_the_words_of_every_command() {
-    let folder = folder();
-    let call = r#"source <("$0" completions bash)
-        COMP_WORDS=(animal-store "$@" "") COMP_CWORD=$(($# + 1))
-        [[ $(complete -p animal-store) =~ -F\ ([^ ]+) ]]
-        "${BASH_REMATCH[1]}" animal-store "" "${COMP_WORDS[COMP_CWORD - 1]}"
-        echo "${COMPREPLY[*]}""#;
-    for (words, offered) in [
-        (
-            "",
-            "-h -V --help --version serve keys pets orders backup restore copy migrate openapi healthcheck completions",
-        ),
-        (
-            "keys",
-            "-h --help create list show usage set-plan rotate revoke unban",
-        ),
-        ("keys create --plan", "free pro business enterprise"),
-        (
-            "pets set-status",
-            "-h --json --database --database-password-file --ca-cert --config --force --help available pending sold",
-        ),
-        // Without the options of PostgreSQL, which its help does not show, either.
-        ("backup", "-h --force --json --config --database --help"),
-    ] {
-        let words = words.split_whitespace();
-        let args: Vec<&str> = ["-c", call, PROGRAM].into_iter().chain(words).collect();
-        let found = harness::run("bash", folder.path(), &args).exits(0).stdout;
-        assert_eq!(found.trim_end(), offered, "{args:?}");
-    }
 }

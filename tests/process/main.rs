@@ -13,6 +13,7 @@ mod backups;
 mod calls;
 mod clients;
 mod commands;
+mod completions;
 mod config;
 mod copy;
 mod crash;
