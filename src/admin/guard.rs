@@ -149,7 +149,7 @@ impl Guard {
         let is_foreign = sites.any(|site| !matches!(site, b"same-origin" | b"none"));
         match self.origin(head) {
             RequestOrigin::CrossOrigin => Err(CROSS_ORIGIN),
-            _ if is_foreign => Err(FOREIGN_SITE),
+            _ if is_foreign => Err(FOREIGN_PAGE),
             _ => Ok(()),
         }
     }
@@ -241,8 +241,8 @@ const NO_LOGIN: ApiError = ApiError::Forbidden(
     "There is no token to log in with: start the server with --admin-token-file to allow changes.",
 );
 
-const FOREIGN_SITE: ApiError =
-    ApiError::Forbidden("This request comes from a page of another site.");
+const FOREIGN_PAGE: ApiError =
+    ApiError::Forbidden("This request comes from a page of another origin.");
 
 const CROSS_ORIGIN: ApiError = ApiError::Forbidden(
     "The Origin of this request is missing, or not that of this listener. If a proxy is in front, it must pass Host on unchanged, with the port.",

@@ -3,15 +3,16 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 /// [`Activity::waiting_since`] of a connection that does not wait for its client: the service is working on a request.
 const BUSY: u64 = u64::MAX;
 
-/// A flag in [`Activity::waiting_since`], set while the connection waits for its client to read a response: it is evicted after
-/// all others.
-const WRITING: u64 = 1 << 63;
+/// A connection that waits for its client to read a response is evicted as if it had waited this much less: its response would be lost.
+/// Without a limit, clients that read nothing could keep all others from being served.
+const WRITING_GRACE: Duration = Duration::from_secs(10);
 
 /// The activity of one connection, as other threads see it. They only set `evicted`; the thread of the connection writes the rest.
 pub(super) struct Activity {
@@ -43,8 +44,7 @@ impl Activity {
 
     /// Records that the connection has been waiting since `now` for its client to read more of a response.
     pub(super) fn mark_writing(&self, now: Instant) {
-        let since = self.nanos(now) | WRITING;
-        self.waiting_since.store(since, Ordering::Relaxed);
+        self.mark_waiting(now + WRITING_GRACE);
     }
 
     pub(super) fn mark_busy(&self) {
@@ -64,11 +64,6 @@ impl Activity {
     pub(super) fn eviction_rank(&self) -> Option<u64> {
         let since = self.waiting_since.load(Ordering::Relaxed);
         (since != BUSY).then_some(since)
-    }
-
-    /// Whether this is the rank of a connection that waits for its client to read a response.
-    pub(super) const fn is_writing(rank: u64) -> bool {
-        rank & WRITING != 0
     }
 
     pub(super) fn evict(&self) {

@@ -65,7 +65,7 @@ struct OpenConnections {
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
     /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is skipped.
-    /// Connections that are not in this list began to wait later, or wait for a response to be read.
+    /// Connections that are not in this list began to wait later.
     longest_waiting: Vec<(u64, u64)>,
 }
 
@@ -166,13 +166,6 @@ impl OpenConnections {
             waiting.truncate(MAX_CANDIDATES);
         }
         waiting.sort_unstable_by(|one, other| other.cmp(one));
-        // Those whose response is not read are listed only if there is no other. Otherwise they would be evicted before connections that begin
-        // to wait later.
-        if let Some((rank, _)) = waiting.last()
-            && !Activity::is_writing(*rank)
-        {
-            waiting.retain(|(rank, _)| !Activity::is_writing(*rank));
-        }
         self.longest_waiting = waiting;
     }
 }
@@ -326,16 +319,12 @@ mod tests {
         assert_eq!(enter().err(), Some(ReachedLimit::Total));
         assert!(!one.activity().is_evicted());
         one.activity().mark_writing(later(0));
-        two.activity().mark_waiting(later(30));
+        two.activity().mark_waiting(later(9));
         let six = enter().unwrap();
         assert!(two.activity().is_evicted() && !one.activity().is_evicted());
-        // It began to wait after the last search.
-        six.activity().mark_waiting(later(40));
-        let seven = enter().unwrap();
-        assert!(six.activity().is_evicted() && !one.activity().is_evicted());
-        seven.activity().mark_busy();
-        let _eight = enter().unwrap();
-        assert!(one.activity().is_evicted());
+        six.activity().mark_waiting(later(11));
+        let _seven = enter().unwrap();
+        assert!(one.activity().is_evicted() && !six.activity().is_evicted());
         drop((one, two, three, four));
         assert_eq!(connections.count(), 3, "evicted ones were removed already");
     }

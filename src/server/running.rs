@@ -115,7 +115,7 @@ impl Running {
         loop {
             let began = Instant::now();
             // The background thread may hang with what the flush needs.
-            let limit = FINAL_WRITES_TIME.max(deadline - began);
+            let limit = FINAL_WRITES_TIME.max(deadline.saturating_duration_since(began));
             let flushing = timeout(limit, self.shared.flush()).await;
             let flushed = flushing
                 .unwrap_or_else(|_| Err(StoreError::Failed("it did not end in time".into())));
