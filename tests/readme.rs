@@ -252,21 +252,21 @@ fn the_commands_for_operators_work_and_print_what_the_page_shows() {
 
 #[test]
 fn a_release_that_is_built_in_a_checkout_names_its_commit() {
-    let head = Command::new("git")
-        .args(["rev-parse", "HEAD"])
-        .output()
-        .ok()
-        .filter(|git| git.status.success());
-    let commit = match &head {
-        Some(git) => String::from_utf8_lossy(&git.stdout),
-        None => "unknown".into(),
+    let git = |args: &[&str]| {
+        let git = Command::new("git").args(args).output().ok();
+        let git = git.filter(|git| git.status.success())?;
+        Some(String::from_utf8_lossy(&git.stdout).trim().to_owned())
     };
+    // Not in a folder of another repository.
+    let checkout = git(&["rev-parse", "--show-prefix"]).filter(String::is_empty);
+    let commit = checkout.and_then(|_| git(&["rev-parse", "HEAD"]));
+    let commit = commit.as_deref().unwrap_or("unknown");
     let version = Command::new(program())
         .args(["--version", "--verbose"])
         .output()
         .expect("the program");
     let version = String::from_utf8_lossy(&version.stdout);
-    let line = format!("\ncommit    {}\n", commit.trim());
+    let line = format!("\ncommit    {commit}\n");
     assert!(version.contains(&line), "{version}{line}");
 }
 

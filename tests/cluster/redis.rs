@@ -114,7 +114,7 @@ fn survives(fail: impl Fn(&Cluster), recover: impl Fn(&Cluster)) {
 }
 
 #[test]
-fn redis_killed_and_started_again() {
+fn requests_stay_fast_while_redis_is_killed_and_limits_are_exact_again_afterwards() {
     survives(
         |cluster| cluster.redis.kill(),
         |cluster| cluster.redis.start_again(),
@@ -122,7 +122,7 @@ fn redis_killed_and_started_again() {
 }
 
 #[test]
-fn redis_stalled_and_resumed() {
+fn requests_stay_fast_while_redis_is_stalled_and_limits_are_exact_again_afterwards() {
     survives(
         |cluster| cluster.redis.stall(),
         |cluster| cluster.redis.resume(),
@@ -130,7 +130,7 @@ fn redis_stalled_and_resumed() {
 }
 
 #[test]
-fn redis_full_and_writable_again() {
+fn requests_stay_fast_while_redis_is_full_and_limits_are_exact_again_afterwards() {
     survives(
         |cluster| drop(cluster.redis.cli(&["CONFIG", "SET", "maxmemory", "1"])),
         |cluster| drop(cluster.redis.cli(&["CONFIG", "SET", "maxmemory", "0"])),

@@ -86,7 +86,7 @@ fn a_body_that_does_not_arrive_or_is_large_closes_the_connection_and_the_respons
         let response = connection.response();
         assert_eq!(response.status, 404, "{response}");
         assert_eq!(response.header("connection"), Some("close"), "{response}");
-        assert!(began.elapsed() < Duration::from_secs(1));
+        assert!(began.elapsed() < Duration::from_secs(5));
         connection.end();
         assert!(connection.is_closed());
     }
@@ -137,7 +137,7 @@ fn a_content_length_over_the_limit_is_413_immediately_and_closes_the_connection(
     response.is_error(413, "body_too_large");
     assert_eq!(response.header("connection"), Some("close"), "{response}");
     assert!(
-        began.elapsed() < Duration::from_secs(1),
+        began.elapsed() < Duration::from_secs(5),
         "{:?}",
         began.elapsed()
     );

@@ -305,7 +305,7 @@ fn a_body_that_is_too_large_is_413_immediately_and_the_connection_stays_open() {
         let began = Instant::now();
         let (status, body) = raw.response(1);
         assert_eq!((status, &*code(&body)), (413, "body_too_large"));
-        assert!(began.elapsed() < Duration::from_secs(1));
+        assert!(began.elapsed() < Duration::from_secs(5));
         raw.get(3, "/v1/pets");
         assert_eq!(raw.response(3).1, b"[]");
     }

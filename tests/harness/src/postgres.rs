@@ -365,14 +365,14 @@ mod tests {
     fn it_responds_to_nothing_while_it_is_stalled() {
         let postgres = Postgres::start();
         thread::scope(|scope| {
-            let begun = scope.spawn(|| postgres.psql("postgres", "select pg_sleep(1)"));
+            let begun = scope.spawn(|| postgres.psql("postgres", "select pg_sleep(5)"));
             eventually(TIMEOUT, "a server process is at work", || {
                 let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
                 postgres.psql("postgres", sleeping) == "1"
             });
             postgres.stall();
             let new = scope.spawn(|| postgres.psql("postgres", "select 2"));
-            thread::sleep(Duration::from_millis(1500));
+            thread::sleep(Duration::from_millis(5500));
             let early = begun.is_finished() || new.is_finished();
             postgres.resume();
             assert_eq!(begun.join().expect("a response"), "");

@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "\"sleep 99; true\" did not end within 300ms")]
-    fn a_command_that_hangs_is_killed() {
+    fn a_command_that_hangs_fails_its_test() {
         let script = ["-c", "sleep 99; true"];
         finish(
             command_in(Path::new("/"), "sh", &script),
@@ -308,7 +308,7 @@ mod tests {
         let script = ["-c", "echo begun; sleep 99; true"];
         finish(
             command_in(Path::new("/"), "sh", &script),
-            Duration::from_millis(300),
+            Duration::from_secs(3),
         );
     }
 
