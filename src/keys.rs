@@ -31,7 +31,7 @@ pub enum Error {
 /// A rule that forbids a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRejection {
-    #[error("unknown key {0}: run `animal-store keys list` to see all keys")]
+    #[error("unknown key {0}")]
     Unknown(KeyId),
     /// A new secret for a revoked key would not work.
     #[error("key {0} is revoked: create a new one")]

@@ -99,7 +99,7 @@ fn print_outcome(
     done: &str,
     status: PetStatus,
 ) -> Outcome {
-    let order = outcome.map_err(anyhow::Error::from)?;
+    let order = outcome?;
     let (id, pet, status) = (order.id, order.pet, status.as_str());
     let text = format!("order {id} is {done}: animal {pet} is {status}");
     print::result(json, &order.report(), &text)

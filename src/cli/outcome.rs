@@ -1,7 +1,9 @@
 //! The result of a command.
 
 use crate::config::InvalidConfig;
+use crate::keys::{self, KeyRejection};
 use crate::new_file::NewFileError;
+use crate::order::action::ActionRejection;
 
 /// Why a command failed.
 pub(super) enum Failure {
@@ -40,9 +42,34 @@ impl From<NewFileError> for Failure {
     }
 }
 
-impl From<crate::keys::Error> for Failure {
-    fn from(error: crate::keys::Error) -> Self {
-        anyhow::Error::from(error).into()
+/// With the command that helps.
+impl From<ActionRejection> for Failure {
+    fn from(rejection: ActionRejection) -> Self {
+        Self::Failed(match rejection {
+            ActionRejection::UnknownPet(_) => {
+                format!("{rejection}: run `animal-store pets list` to see all animals")
+            }
+            ActionRejection::UnknownOrder(_) => {
+                format!("{rejection}: run `animal-store orders list` to see all orders")
+            }
+            ActionRejection::OpenOrder(order) => format!(
+                "{rejection}: run `animal-store orders complete {id}` or `animal-store orders cancel {id}`, or use --force, which cancels it",
+                id = order.id
+            ),
+            _ => rejection.to_string(),
+        })
+    }
+}
+
+/// With the command that helps.
+impl From<keys::Error> for Failure {
+    fn from(error: keys::Error) -> Self {
+        match error {
+            keys::Error::Rejected(KeyRejection::Unknown(_)) => Self::Failed(format!(
+                "{error}: run `animal-store keys list` to see all keys"
+            )),
+            _ => anyhow::Error::from(error).into(),
+        }
     }
 }
 

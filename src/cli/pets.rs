@@ -112,9 +112,7 @@ impl Command {
             } => {
                 let (store, now) = options.open(Mode::ReadWrite, clock).await?;
                 let set = store.set_status(PetId(id), status, force, now).await;
-                let set = set
-                    .context("cannot set the status")?
-                    .map_err(anyhow::Error::from)?;
+                let set = set.context("cannot set the status")??;
                 let (status, before) = (status.as_str(), set.before.as_str());
                 let cancelled = set.order.map(|order| order.id.0);
                 let report = json!({"id": id, "status": status, "before": before, "cancelledOrder": cancelled});
@@ -142,9 +140,7 @@ impl Command {
                 // Read after the confirmation: an order that was placed meanwhile must not end before it was placed.
                 let now = clock.now();
                 let removed = store.remove_pet(PetId(id), force, now).await;
-                let removed = removed
-                    .context("cannot remove the animal")?
-                    .map_err(anyhow::Error::from)?;
+                let removed = removed.context("cannot remove the animal")??;
                 let cancelled = removed.order.map(|order| order.id.0);
                 let mut report = pet;
                 report["cancelledOrder"] = cancelled.into();
@@ -159,9 +155,8 @@ impl Command {
 async fn get(store: &Store, id: PetId) -> Result<Value, Failure> {
     let failure = "cannot read the animal";
     let json = store.pet(id).await.context(failure)?;
-    let json = json.ok_or(ActionRejection::UnknownPet(id));
-    let pet = serde_json::from_slice(&json.map_err(anyhow::Error::from)?);
-    Ok(pet.context(failure)?)
+    let json = json.ok_or(ActionRejection::UnknownPet(id))?;
+    Ok(serde_json::from_slice(&json).context(failure)?)
 }
 
 fn order_text(cancelled: Option<i64>) -> String {

@@ -65,7 +65,7 @@ struct OpenConnections {
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
     /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is skipped.
-    /// Connections that are not in this list began to wait later.
+    /// Connections that are not in this list have waited less, as [`Activity::eviction_rank`] counts it.
     longest_waiting: Vec<(u64, u64)>,
 }
 
@@ -90,10 +90,10 @@ impl Connections {
         {
             return Err(ReachedLimit::Address);
         }
-        if open.by_id.len() >= limits.connections.total && !open.evict() {
+        let activity = Arc::new(Activity::new(*epoch));
+        if open.by_id.len() >= limits.connections.total && !open.evict_for(&activity) {
             return Err(ReachedLimit::Total);
         }
-        let activity = Arc::new(Activity::new(*epoch));
         let id = open.next_id;
         open.next_id += 1;
         open.by_id.insert(id, Arc::clone(&activity));
@@ -134,11 +134,11 @@ impl Connections {
 }
 
 impl OpenConnections {
-    /// Evicts the connection that has waited longest for its client. Returns false if none waits.
-    fn evict(&mut self) -> bool {
+    /// Evicts the connection that has waited longest for its client, to make room for a new one. Returns false if none waits.
+    fn evict_for(&mut self, new: &Activity) -> bool {
         loop {
             if self.longest_waiting.is_empty() {
-                self.find_waiting();
+                self.find_waiting(new.eviction_rank());
             }
             let Some((since, id)) = self.longest_waiting.pop() else {
                 return false;
@@ -155,7 +155,7 @@ impl OpenConnections {
         }
     }
 
-    fn find_waiting(&mut self) {
+    fn find_waiting(&mut self, now: Option<u64>) {
         let mut waiting: Vec<(u64, u64)> = self
             .by_id
             .iter()
@@ -166,6 +166,12 @@ impl OpenConnections {
             waiting.truncate(MAX_CANDIDATES);
         }
         waiting.sort_unstable_by(|one, other| other.cmp(one));
+        // Ranks in the future are of clients that have not read a response: connections that begin to wait before then come first. If
+        // there is nothing else, the list is kept, as a search for each eviction would cost too much.
+        let due = waiting.partition_point(|(rank, _)| Some(*rank) > now);
+        if due < waiting.len() {
+            waiting.drain(..due);
+        }
         self.longest_waiting = waiting;
     }
 }
@@ -327,6 +333,22 @@ mod tests {
         assert!(one.activity().is_evicted() && !six.activity().is_evicted());
         drop((one, two, three, four));
         assert_eq!(connections.count(), 3, "evicted ones were removed already");
+    }
+
+    #[test]
+    fn one_whose_response_is_unread_is_evicted_after_those_that_begin_to_wait_within_ten_seconds() {
+        let connections = connections(2, 100);
+        let enter = || connections.enter(ip("192.0.2.1")).unwrap();
+        let (unread, one) = (enter(), enter());
+        unread.activity().mark_writing(Instant::now());
+        let two = enter();
+        let three = enter();
+        assert!(one.activity().is_evicted() && two.activity().is_evicted());
+        assert!(!unread.activity().is_evicted());
+        let in_eleven_seconds = Instant::now() + Duration::from_secs(11);
+        three.activity().mark_waiting(in_eleven_seconds);
+        let _four = enter();
+        assert!(unread.activity().is_evicted() && !three.activity().is_evicted());
     }
 
     #[test]

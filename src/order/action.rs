@@ -57,18 +57,14 @@ pub struct ActionOutcome {
 /// Why an action is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ActionRejection {
-    #[error("unknown animal {0}: run `animal-store pets list` to see all animals")]
+    #[error("unknown animal {0}")]
     UnknownPet(PetId),
-    #[error("unknown order {0}: run `animal-store orders list` to see all orders")]
+    #[error("unknown order {0}")]
     UnknownOrder(OrderId),
     #[error("cannot change order {}, which is {}: its animal {} was removed", .0.id, .0.state.as_str(), .0.pet)]
     RemovedPet(Order),
     /// The animal has an open order, which the action would contradict.
-    #[error(
-        "animal {} has an open order: run `animal-store orders complete {id}` or `animal-store orders cancel {id}`, or use --force, which cancels it",
-        .0.pet,
-        id = .0.id
-    )]
+    #[error("animal {} has an open order", .0.pet)]
     OpenOrder(Order),
     #[error("the ship date {0} is in the past")]
     ShipDatePast(Timestamp),

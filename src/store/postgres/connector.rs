@@ -36,7 +36,7 @@ const STAGGER_DELAY: Duration = Duration::from_millis(750);
 /// succeed again, so few are kept.
 const MAX_SPARES: usize = 4;
 
-/// The limits that the server enforces, in case this process dies before it can cancel.
+/// The limits that the server enforces, in case this process dies before it can cancel. They are those of a request.
 pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";
@@ -293,8 +293,16 @@ async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), toki
 
 #[cfg(test)]
 mod tests {
+    use super::super::timeout::{REQUEST_TIMEOUT, statement_timeout};
     use super::*;
     use crate::store::Database;
+
+    #[test]
+    fn postgresql_cancels_a_statement_before_its_request_times_out() {
+        let limit = statement_timeout(REQUEST_TIMEOUT).as_millis();
+        let limit = format!("SET statement_timeout = {limit};");
+        assert!(SET_LIMITS.starts_with(&limit) && PREPARE_LIMITS.starts_with(&limit));
+    }
 
     #[test]
     fn the_url_sets_the_timeout_for_connecting() {

@@ -55,7 +55,7 @@ impl PgSession {
             return Ok(None);
         }
         // An import at the same time would wait for the counter, and the copy for the IDs that the import has inserted.
-        session.begin(import::begin(&session.lease)).await?;
+        session.begin(import::begin_locked(&session.lease)).await?;
         Ok(Some(session))
     }
 

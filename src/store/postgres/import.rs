@@ -117,7 +117,7 @@ async fn missing_privilege(lease: &Lease) -> PgResult<PgError> {
 }
 
 /// Begins a transaction with the import lock, for which it waits.
-pub(super) async fn begin(lease: &Lease) -> std::result::Result<(), tokio_postgres::Error> {
+pub(super) async fn begin_locked(lease: &Lease) -> std::result::Result<(), tokio_postgres::Error> {
     lease.batch_execute(BEGIN).await?;
     match lease.batch_execute(LOCK_IMPORTS).await {
         // Some compatible databases do not have such locks.
@@ -223,7 +223,7 @@ impl PgImport {
 
     /// Begins the transaction. If this process is suspended in it, PostgreSQL ends it after a second.
     async fn begin(&self) -> PgResult<()> {
-        let mut beginning = pin!(begin(&self.lease));
+        let mut beginning = pin!(begin_locked(&self.lease));
         let begun = match timeout(NOTICE_AFTER, &mut beginning).await {
             Ok(begun) => begun,
             Err(_) => {

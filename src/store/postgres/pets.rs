@@ -13,9 +13,9 @@ use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result
 use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{SqlRow, read_pet, write_pet};
 
-/// Begins the transaction, with no limit on how slowly its rows are consumed.
+/// Begins the transaction, with no limit on how slowly its rows are consumed. Each chunk has [`LONG_TIMEOUT`].
 const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-                     SET LOCAL statement_timeout = 30000; \
+                     SET LOCAL statement_timeout = 29500; \
                      SET LOCAL idle_in_transaction_session_timeout = 0";
 
 const PET: &str = "SELECT id, name, category_id, status FROM pets WHERE id = $1";
