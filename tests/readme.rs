@@ -303,7 +303,7 @@ fn run_pages(place: Place, pages: &[&str], outputs: usize) {
                 .lines()
                 .map_while(Result::ok);
             server = Some(Server(child));
-            let mut banner = String::new();
+            let mut startup_message = String::new();
             let shows_a_key = |text: &String| text.contains("curl ");
             let end = match example.prints.as_ref().is_some_and(shows_a_key) {
                 true => "curl ",
@@ -311,10 +311,10 @@ fn run_pages(place: Place, pages: &[&str], outputs: usize) {
             };
             let line = lines
                 .by_ref()
-                .inspect(|line| banner.push_str(&format!("{line}\n")))
+                .inspect(|line| startup_message.push_str(&format!("{line}\n")))
                 .find(|line| line.trim_start().starts_with(end))
                 .expect("the start of a server");
-            stage.check(&example, &banner);
+            stage.check(&example, &startup_message);
             if end == "curl " {
                 let pasted = stage.shell(&line).output().expect("bash");
                 assert!(

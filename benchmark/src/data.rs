@@ -81,11 +81,11 @@ impl Data {
 
     /// Inserts the animals with SQL: ten million requests would take minutes.
     fn add_animals(&self) -> Result<()> {
-        let file = self.connect()?;
-        file.pragma_update(None, "synchronous", "OFF")?;
+        let connection = self.connect()?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
         for begin in (0..self.animals).step_by(CHUNK as usize) {
             stop::check()?;
-            file.execute(
+            connection.execute(
                 "WITH RECURSIVE n (i) AS (SELECT ?1 + 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
                  INSERT INTO pets (name, category_id, status)
                  SELECT 'pet ' || i, i % 10, CASE i % 5 WHEN 0 THEN 'sold' WHEN 1 THEN 'pending' ELSE 'available' END
@@ -93,14 +93,14 @@ impl Data {
                 [begin, self.animals.min(begin + CHUNK)],
             )?;
         }
-        checkpoint(&file)
+        checkpoint(&connection)
     }
 
     /// Adds this number of keys and returns their secrets.
     pub(crate) fn add_keys(&self, count: usize) -> Result<Vec<String>> {
-        let mut file = self.connect()?;
-        file.pragma_update(None, "synchronous", "OFF")?;
-        let transaction = file.transaction()?;
+        let mut connection = self.connect()?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        let transaction = connection.transaction()?;
         let mut secrets = Vec::with_capacity(count);
         {
             let mut insert = transaction.prepare(
@@ -115,7 +115,7 @@ impl Data {
             }
         }
         transaction.commit()?;
-        checkpoint(&file)?;
+        checkpoint(&connection)?;
         Ok(secrets)
     }
 
@@ -170,7 +170,7 @@ pub(crate) fn add_key(
     Ok(key.trim().to_owned())
 }
 
-/// The address of the API in the startup output.
+/// The address of the API in the startup message.
 pub(crate) fn api_address(output: &str) -> Option<SocketAddr> {
     let line = output
         .lines()
@@ -181,9 +181,9 @@ pub(crate) fn api_address(output: &str) -> Option<SocketAddr> {
 }
 
 /// Checkpoints the write-ahead log and syncs the file, so that no later round does it.
-fn checkpoint(file: &Connection) -> Result<()> {
-    file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    let path = file.path().context("the database has no file")?;
+fn checkpoint(connection: &Connection) -> Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    let path = connection.path().context("the database has no file")?;
     File::open(path)?.sync_all()?;
     Ok(())
 }

@@ -102,7 +102,7 @@ pub(crate) struct Start {
     pub(crate) animals: u32,
     pub(crate) keys: usize,
     pub(crate) milliseconds: f64,
-    pub(crate) memory_at_rest: u64,
+    pub(crate) idle_memory: u64,
     pub(crate) memory_under_load: u64,
 }
 

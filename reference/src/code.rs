@@ -51,7 +51,7 @@ fn figure(attributes: &str, title: &str, language: &str, code: &str) -> String {
     } else {
         ""
     };
-    let code = filled(&colour(language, code.trim_end()));
+    let code = filled(&highlight(language, code.trim_end()));
     format!(
         "<div class=\"code\"{attributes}><div class=\"bar\"><span class=\"title\">{title}</span>\
          <button type=\"button\" class=\"copy\">Copy</button></div>\
@@ -75,7 +75,7 @@ const KEYWORDS: [&str; 41] = [
 ];
 
 /// Code as HTML, with strings, comments, numbers and keywords marked. It knows no grammar: it is for the examples of this reference.
-fn colour(language: &str, code: &str) -> String {
+fn highlight(language: &str, code: &str) -> String {
     let comments: &[&str] = match language {
         "sh" | "python" => &["#"],
         "json" => &[],

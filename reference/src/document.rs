@@ -5,6 +5,13 @@ use serde_json::Value;
 use crate::code;
 use crate::html::escape;
 
+/// The objects of responses, each with the example that shows it.
+pub(crate) const OBJECTS: [(&str, &str); 3] = [
+    ("Pet", "pet"),
+    ("Order", "orders"),
+    ("Error", "rate_limited"),
+];
+
 pub(crate) struct Document<'a>(&'a Value);
 
 /// An operation, with its method and path.
@@ -128,7 +135,7 @@ impl<'a> Document<'a> {
         if let Some(operation) = self.operations().iter().find(|operation| takes(operation)) {
             return Some(format!("{}-{code}", operation.id()));
         }
-        let is_object = ["Pet", "Order", "Error"].contains(&code);
+        let is_object = OBJECTS.iter().any(|(name, _)| *name == code);
         is_object.then(|| format!("object-{code}"))
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::document::{Document, header_id, items, members, text};
+use crate::document::{Document, OBJECTS, header_id, items, members, text};
 use crate::html::{escape, heading, row};
 use crate::{Part, code, guide};
 
@@ -181,34 +181,30 @@ pub(crate) fn headers<'a>(document: &Document<'a>) -> Vec<Field<'a>> {
 /// The objects of responses.
 pub(crate) fn objects(document: &Document<'_>) -> Vec<Part> {
     let examples = document.component("examples");
-    [
-        ("Pet", "pet"),
-        ("Order", "orders"),
-        ("Error", "rate_limited"),
-    ]
-    .map(|(name, example)| {
-        let schema = &document.component("schemas")[name];
-        let id = format!("object-{name}");
-        let text = format!(
-            "{}{}{}",
-            heading(2, &id, name),
-            guide::html(text(&schema["description"]), document),
-            list(&id, &of_object(schema, document), document)
-        );
-        let value = &examples[example]["value"];
-        // The example of a list has two objects: the last one has all fields, so it is the better example.
-        let value = items(value).last().unwrap_or(value);
-        let beside = code::block("json", name, &format!("{value:#}"));
-        Part {
-            label: name.to_owned(),
-            html: format!(
-                "<section aria-labelledby=\"{id}\">\n{}</section>\n",
-                row(&text, &beside, "")
-            ),
-            id,
-        }
-    })
-    .into()
+    OBJECTS
+        .map(|(name, example)| {
+            let schema = &document.component("schemas")[name];
+            let id = format!("object-{name}");
+            let text = format!(
+                "{}{}{}",
+                heading(2, &id, name),
+                guide::html(text(&schema["description"]), document),
+                list(&id, &of_object(schema, document), document)
+            );
+            let value = &examples[example]["value"];
+            // The example of a list has two objects: the last one has all fields, so it is the better example.
+            let value = items(value).last().unwrap_or(value);
+            let beside = code::block("json", name, &format!("{value:#}"));
+            Part {
+                label: name.to_owned(),
+                html: format!(
+                    "<section aria-labelledby=\"{id}\">\n{}</section>\n",
+                    row(&text, &beside, "")
+                ),
+                id,
+            }
+        })
+        .into()
 }
 
 /// The section of the headers of responses.

@@ -1,7 +1,7 @@
 //! The reference as Markdown: the guide as it is, with the operations in their place.
 
 use crate::MARK;
-use crate::document::{Document, Operation, text};
+use crate::document::{Document, OBJECTS, Operation, text};
 use crate::field::{self, Field};
 use crate::operation::{body, responses};
 use crate::sample::Sample;
@@ -12,7 +12,7 @@ pub(crate) fn reference(guide: &str, document: &Document<'_>) -> String {
         markdown += &self::operation(operation, document);
     }
     markdown += "\n## Objects\n";
-    for name in ["Pet", "Order", "Error"] {
+    for (name, _) in OBJECTS {
         let schema = &document.component("schemas")[name];
         markdown += &format!(
             "\n### {name}\n\n{}\n\n{}",

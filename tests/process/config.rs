@@ -169,7 +169,11 @@ fn a_server_on_all_addresses_logs_no_warning() {
     assert_eq!(process.client(None).get("/livez").status, 200);
     assert_eq!(process.log(), "");
     let admin = format!("http://127.0.0.1:{}", process.admin.port());
-    assert!(process.banner.contains(&admin), "{}", process.banner);
+    assert!(
+        process.startup_message.contains(&admin),
+        "{}",
+        process.startup_message
+    );
 }
 
 #[test]
@@ -296,7 +300,11 @@ fn a_file_may_have_every_option() {
     text.push_str("no-first-key = true\nbackup-folder = \".\"\n");
     let folder = folder_with_file(&text);
     let process = Process::start(PROGRAM, folder.path(), &["--config", "c.toml"], &[]);
-    assert!(!process.banner.contains("as_"), "{}", process.banner);
+    assert!(
+        !process.startup_message.contains("as_"),
+        "{}",
+        process.startup_message
+    );
     assert!(folder.path().join("other.db").exists());
     let document = process.client(None).get("/openapi.json").json();
     assert_eq!(

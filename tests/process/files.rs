@@ -10,11 +10,11 @@ use crate::{PROGRAM, folder, large_key, logged};
 /// The number of connections in the startup lines.
 fn connections(process: &Process) -> usize {
     let line = process
-        .banner
+        .startup_message
         .lines()
         .find_map(|line| line.strip_prefix("  limit     "));
     let number = line.and_then(|line| line.strip_suffix(" connections"));
-    let number = number.unwrap_or_else(|| panic!("{}", process.banner));
+    let number = number.unwrap_or_else(|| panic!("{}", process.startup_message));
     number.parse().expect("a number")
 }
 

@@ -12,8 +12,8 @@ use crate::{FREE_PORTS, PROGRAM, folder, run};
 fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_works() {
     let folder = folder();
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
-    let banner = process.banner.clone();
-    let line = banner
+    let startup_message = process.startup_message.clone();
+    let line = startup_message
         .lines()
         .find(|line| line.trim_start().starts_with("curl "))
         .expect("a line to try");
@@ -23,7 +23,7 @@ fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_work
         .expect("a shell");
     assert_eq!(String::from_utf8_lossy(&tried.stdout), "[]", "{tried:?}");
     assert!(tried.status.success());
-    let key = banner
+    let key = startup_message
         .split_whitespace()
         .find(|word| word.starts_with("as_"))
         .expect("a key");
@@ -39,7 +39,11 @@ fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_work
     assert_eq!(process.ends_within(Duration::from_secs(10)), Some(0));
     assert!(!process.log().contains(key), "the key is in the log");
     let process = Process::serve(PROGRAM, folder.path(), &[]);
-    assert!(!process.banner.contains("as_"), "{}", process.banner);
+    assert!(
+        !process.startup_message.contains("as_"),
+        "{}",
+        process.startup_message
+    );
     assert_eq!(process.client(Some(key)).get("/v1/pets").status, 200);
 }
 
@@ -47,7 +51,11 @@ fn a_new_database_gets_a_first_key_that_is_shown_once_with_a_curl_line_that_work
 fn no_first_key_is_issued_with_no_first_key() {
     let folder = folder();
     let process = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
-    assert!(!process.banner.contains("as_"), "{}", process.banner);
+    assert!(
+        !process.startup_message.contains("as_"),
+        "{}",
+        process.startup_message
+    );
     let list = run(folder.path(), &[], &["keys", "list", "--json"]).exits(0);
     assert_eq!(list.stdout.trim(), "[]");
 }
@@ -67,9 +75,9 @@ fn a_first_key_is_not_lost_when_the_port_is_taken_at_the_first_start() {
     run(folder.path(), &[], &args).fails_with(1);
     let process = Process::serve(PROGRAM, folder.path(), &[]);
     assert!(
-        process.banner.contains("First API key"),
+        process.startup_message.contains("First API key"),
         "{}",
-        process.banner
+        process.startup_message
     );
 }
 

@@ -175,9 +175,11 @@ fn the_page_has_the_metrics_that_operators_need() {
     assert_eq!(check(r#"check="store",state="failed""#), 0.0);
     let limit = value(&server, "animal_store_max_connections");
     assert!(
-        server.banner.contains(&format!("{limit} connections")),
+        server
+            .startup_message
+            .contains(&format!("{limit} connections")),
         "{limit}: {}",
-        server.banner
+        server.startup_message
     );
     assert!(value(&server, "process_resident_memory_bytes") > 1e6);
     assert!(value(&server, "process_cpu_seconds_total") > 0.0);

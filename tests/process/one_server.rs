@@ -259,7 +259,11 @@ fn of_two_servers_that_start_together_on_a_new_file_one_serves_it_and_shows_a_fi
             [Ok(_), Ok(_)] => panic!("both serve"),
             [Err(_), Err(_)] => panic!("none serves"),
         };
-        assert!(server.banner.contains("First API key"), "{}", server.banner);
+        assert!(
+            server.startup_message.contains("First API key"),
+            "{}",
+            server.startup_message
+        );
         let why = rejected.downcast_ref::<String>().expect("a text");
         let process = format!("is in use by process {}", server.id());
         assert!(why.contains(&process), "{why}");

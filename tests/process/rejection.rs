@@ -247,9 +247,9 @@ fn an_empty_file_counts_as_new() {
     fs::write(folder.path().join(FILE), "").expect("a file");
     let process = Process::serve(PROGRAM, folder.path(), &[]);
     assert!(
-        process.banner.contains("First API key"),
+        process.startup_message.contains("First API key"),
         "{}",
-        process.banner
+        process.startup_message
     );
 }
 
@@ -313,6 +313,6 @@ fn a_write_ahead_log_whose_database_is_gone_is_not_replayed_into_a_new_one() {
         fs::remove_file(&file).expect("removed");
         fs::remove_file(folder.path().join(format!("{FILE}-wal"))).expect("removed");
         let server = Process::serve(PROGRAM, folder.path(), &[]);
-        assert!(server.banner.contains("First API key"));
+        assert!(server.startup_message.contains("First API key"));
     }
 }

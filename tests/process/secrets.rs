@@ -201,7 +201,11 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
         let log = process.log();
         assert!(log.contains("createPet"), "{log}");
         is_clean("the log", log.as_bytes(), &secrets);
-        is_clean("the banner", process.banner.as_bytes(), &secrets);
+        is_clean(
+            "the startup message",
+            process.startup_message.as_bytes(),
+            &secrets,
+        );
         // The search finds what is there.
         let found = std::panic::catch_unwind(|| is_clean("this", key.as_bytes(), &secrets));
         assert!(found.is_err());

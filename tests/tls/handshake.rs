@@ -132,14 +132,18 @@ fn the_startup_lines_name_https_and_healthcheck_works_over_it() {
     let process = serve_admin(folder.path(), "0.0.0.0:0", &token);
     let (api, admin) = (process.address, process.admin);
     assert!(
-        process.banner.contains(&format!("https://{api}/v1")),
+        process
+            .startup_message
+            .contains(&format!("https://{api}/v1")),
         "{}",
-        process.banner
+        process.startup_message
     );
     assert!(
-        process.banner.contains(&format!("https://{admin}")),
+        process
+            .startup_message
+            .contains(&format!("https://{admin}")),
         "{}",
-        process.banner
+        process.startup_message
     );
     let admin = format!("https://127.0.0.1:{}", admin.port());
     for args in [
@@ -169,7 +173,7 @@ fn the_admin_listener_on_loopback_stays_plain_and_elsewhere_it_has_the_certifica
     let process = serve(folder.path(), &[]);
     assert!(
         process
-            .banner
+            .startup_message
             .contains(&format!("http://{}", process.admin))
     );
     assert_eq!(Client::new(process.admin, None).get("/livez").status, 200);

@@ -214,7 +214,7 @@ fn start(row: &Start) -> Table {
                 "startup to ready",
                 format!("{} ms", whole(row.milliseconds)),
             ),
-            line("idle memory", megabytes(row.memory_at_rest)),
+            line("idle memory", megabytes(row.idle_memory)),
             line("memory under load", megabytes(row.memory_under_load)),
         ],
     }

@@ -115,8 +115,8 @@ impl<'a> Setup<'a> {
                 .canonicalize()
                 .context("benchmark/alternatives not found: run ./bench")?,
         };
-        let file = setup.data.connect()?;
-        let mut select = file.prepare("SELECT id, name, category_id, status FROM pets")?;
+        let connection = setup.data.connect()?;
+        let mut select = connection.prepare("SELECT id, name, category_id, status FROM pets")?;
         let pets = select.query_map([], |row| {
             let (id, name, category, status): (i64, String, i64, String) = row.try_into()?;
             Ok(json!({"id": id, "name": name, "categoryId": category, "status": status}))

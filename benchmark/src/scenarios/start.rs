@@ -42,7 +42,7 @@ pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
     bench.progress.set_message("start: memory");
     let server = data.serve(Affinity::Server, &[])?;
     std::thread::sleep(IDLE);
-    let memory_at_rest = server.memory("VmRSS")?;
+    let idle_memory = server.memory("VmRSS")?;
     for mut requests in [
         Requests::get(LIST, &data.key),
         Requests::by_keys(GET, &secrets),
@@ -55,7 +55,7 @@ pub(super) fn run(bench: &Bench, data: &Data) -> Result<Start> {
         animals: data.animals,
         keys: bench.scale.keys,
         milliseconds: median(times.into_iter()),
-        memory_at_rest,
+        idle_memory,
         memory_under_load: server.memory("VmHWM")?,
     })
 }

@@ -116,7 +116,7 @@ pub struct Process {
     /// The address of the admin listener.
     pub admin: SocketAddr,
     /// What it printed when it started.
-    pub banner: String,
+    pub startup_message: String,
     lines: Receiver<String>,
     /// Reads the log until the end.
     reader: JoinHandle<()>,
@@ -159,20 +159,20 @@ impl Process {
             let _ = lines.try_for_each(|line| send.send(line));
         });
 
-        let mut banner = String::new();
+        let mut startup_message = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
-        while !banner.contains("\n  database ") {
-            let read = output.read_line(&mut banner).expect("text");
+        while !startup_message.contains("\n  database ") {
+            let read = output.read_line(&mut startup_message).expect("text");
             if read == 0 {
                 let _ = child.wait();
                 panic!(
-                    "it did not start: {banner}{}",
+                    "it did not start: {startup_message}{}",
                     lines.iter().collect::<Vec<_>>().join("\n")
                 );
             }
         }
         let address = |name: &str| {
-            let line = banner
+            let line = startup_message
                 .lines()
                 .find(|line| line.trim_start().starts_with(name))
                 .expect(name);
@@ -183,12 +183,12 @@ impl Process {
         };
         let (api, admin) = (address("API"), address("admin"));
         // It is printed in one write, so whatever follows has been read with it.
-        banner.push_str(&String::from_utf8_lossy(output.buffer()));
+        startup_message.push_str(&String::from_utf8_lossy(output.buffer()));
         Self {
             child,
             address: api,
             admin,
-            banner,
+            startup_message,
             lines,
             reader,
         }

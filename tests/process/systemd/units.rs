@@ -73,7 +73,11 @@ fn the_service_issues_no_first_key_and_its_options_exist() {
     let args: Vec<&str> = args.skip(1).collect();
     assert!(args.contains(&"--no-first-key"), "{args:?}");
     let server = Process::serve(PROGRAM, folder.path(), &args);
-    assert!(!server.banner.contains("as_"), "{}", server.banner);
+    assert!(
+        !server.startup_message.contains("as_"),
+        "{}",
+        server.startup_message
+    );
 }
 
 /// The system calls of a filter of the unit: a set of them, or one.
