@@ -76,7 +76,7 @@ fn a_creation_whose_commit_is_late_may_have_been_made_and_the_response_says_so()
     postgres.psql(
         "postgres",
         "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
-           'BEGIN PERFORM pg_sleep(CASE new.name WHEN ''late'' THEN 1 ELSE 0.6 END); RETURN new; END';
+           'BEGIN PERFORM pg_sleep(CASE new.name WHEN ''late'' THEN 1.3 ELSE 0.6 END); RETURN new; END';
          CREATE CONSTRAINT TRIGGER late AFTER INSERT ON pets DEFERRABLE INITIALLY DEFERRED
            FOR EACH ROW EXECUTE FUNCTION wait()",
     );
@@ -84,10 +84,14 @@ fn a_creation_whose_commit_is_late_may_have_been_made_and_the_response_says_so()
     other.lock("counters");
     std::thread::scope(|scope| {
         let first = scope.spawn(|| create(&node.client, "first"));
-        std::thread::sleep(Duration::from_millis(100));
-        // It waits for the transaction of the first one. Its deadline passes during its own commit.
+        eventually(TIMEOUT, "the first one waits for the lock", || {
+            let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+            postgres.psql("postgres", waiting).trim() == "1"
+        });
+        // It waits for the transaction of the first one. Its deadline passes during its own commit, which begins after about 1.1 seconds
+        // and takes 1.3.
         let late = scope.spawn(|| create(&node.client, "late"));
-        std::thread::sleep(Duration::from_millis(800));
+        std::thread::sleep(Duration::from_millis(500));
         other.unlock();
         assert_eq!(first.join().expect("a response").status, 201);
         let late = late.join().expect("a response");

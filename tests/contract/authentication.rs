@@ -45,9 +45,11 @@ fn every_operation_requires_a_key() {
     let wrong = anonymous.with_key(Some("wrong"));
     is_missing(&anonymous.get("/v1/pets"));
     is_missing(&anonymous.get("/v1/pets/1"));
+    is_missing(&anonymous.get("/v1/store/orders"));
     is_missing(&create(&anonymous));
     is_invalid(&wrong.get("/v1/pets"));
     is_invalid(&wrong.get("/v1/pets/1"));
+    is_invalid(&wrong.get("/v1/store/orders"));
     is_invalid(&create(&wrong));
     assert_eq!(key.get("/v1/pets").ids(), [1]);
 }

@@ -299,18 +299,12 @@ fn a_body_is_validated_only_after_authentication() {
 #[test]
 fn a_body_that_is_not_utf_8_is_400_wherever_the_bad_byte_is() {
     let (_app, _, key) = App::start();
-    let body = b"{\"name\":\"a\",\"categoryId\":1,\"x\":\"\xff\"}".to_vec();
-    let request = key.request("POST", "/v1/pets").body(body);
-    let response = request.header("Content-Type", "application/json").send();
-    response.is_error(400, "invalid_body");
-}
-
-#[test]
-fn a_malformed_chunk_is_400_invalid_body() {
-    let (_app, _, key) = App::start();
-    let mut connection = key.connect();
-    let head = "POST /v1/pets HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked";
-    let secret = key.key.as_ref().unwrap();
-    connection.send(format!("{head}\r\nAuthorization: Bearer {secret}\r\n\r\nzz\r\n").as_bytes());
-    connection.response().is_error(400, "invalid_body");
+    let body = br#"{"name":"a","categoryId":1,"x":"y"}"#;
+    for place in 0..=body.len() {
+        let mut body = body.to_vec();
+        body.insert(place, 0xff);
+        let request = key.request("POST", "/v1/pets").body(body);
+        let response = request.header("Content-Type", "application/json").send();
+        response.is_error(400, "invalid_body");
+    }
 }

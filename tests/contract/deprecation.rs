@@ -109,7 +109,7 @@ fn the_replacement_is_the_list_with_the_status_filter_and_it_has_the_animal() {
 }
 
 #[test]
-fn the_announced_date_of_deprecation_is_not_in_the_future() {
+fn the_dates_that_these_tests_expect_are_those_of_the_pages() {
     assert!(START >= Timestamp::from_secs(1_794_700_800));
     assert_eq!(
         Timestamp::from_secs(1_794_700_800).to_string(),

@@ -246,7 +246,6 @@ fn an_export_to_a_pipe_that_nobody_reads_ends_with_a_signal() {
 #[test]
 fn an_export_during_changes_is_of_one_point_in_time() {
     let (app, _, key) = App::start();
-    let store = app.second_store();
     // Two animals exchange their statuses again and again, in one transaction each time.
     key.create_many(1_500);
     let data = app.sql_client();
@@ -274,5 +273,4 @@ fn an_export_during_changes_is_of_one_point_in_time() {
             assert!(sold.len() == 1 && text.lines().count() == 1_501, "{sold:?}");
         }
     });
-    drop(store);
 }

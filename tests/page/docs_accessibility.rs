@@ -40,7 +40,11 @@ fn the_checks_of_the_page_would_find_a_violation_and_an_overlap() {
     );
     assert!(violations(&docs.browser).to_string().contains("image-alt"));
     let found = docs.browser.run(MISPLACED, json!([]));
-    assert!(found.to_string().contains("sideways"), "{found}");
+    let found = found.to_string();
+    assert!(
+        found.contains("sideways") && found.contains(" over "),
+        "{found}"
+    );
 }
 
 #[test]

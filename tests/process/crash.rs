@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::{Client, Connection, Process, eventually};
+use harness::{Client, Connection, Process, Stopwatch, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -141,7 +141,7 @@ impl Run {
     }
 
     fn start(&mut self) -> (Process, Client) {
-        let began = Instant::now();
+        let began = Stopwatch::start();
         let vars = [("ANIMAL_STORE_FAULT", &*self.fault)];
         let args = ["--no-first-key", "--log-level", "warn"];
         let process = Process::serve_with(PROGRAM, self.folder.path(), &args, &vars);

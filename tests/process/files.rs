@@ -1,5 +1,6 @@
 //! A system that allows few open files.
 
+use std::fs;
 use std::time::Duration;
 
 use harness::{Connection, Process, eventually};
@@ -95,7 +96,16 @@ fn a_server_without_a_file_for_a_connection_logs_that_once_and_serves_when_there
         harness::run("prlimit", folder.path(), &["--pid", &id, files]).exits(0);
     };
     // A thread that is still starting needs descriptors, too.
-    std::thread::sleep(Duration::from_millis(500));
+    let threads = || {
+        fs::read_dir(format!("/proc/{id}/task"))
+            .expect("threads")
+            .count()
+    };
+    eventually(Duration::from_secs(20), "all threads run", || {
+        let before = threads();
+        std::thread::sleep(Duration::from_millis(500));
+        threads() == before
+    });
     allow("--nofile=5:");
     let mut waiting = client.connect();
     let mut log = logged(&process, &["WARN cannot accept connections", "os error 24"]);

@@ -116,7 +116,7 @@ fn a_server_shuts_down_in_time_while_an_import_is_suspended() {
         });
         std::thread::sleep(Duration::from_secs(1));
         server.signal("TERM");
-        assert_eq!(server.ends_within(Duration::from_secs(11)), Some(1));
+        assert_eq!(server.ends_within(Duration::from_secs(15)), Some(1));
         assert_eq!(created.join().expect("a response"), 503);
     });
     let log = server.log();

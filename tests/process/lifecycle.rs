@@ -13,7 +13,7 @@ use crate::{PROGRAM, folder, large_key, logged, run};
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long it may take after that to store the last usage, and to exit.
-const LAST_FLUSH: Duration = Duration::from_secs(1);
+const LAST_FLUSH: Duration = Duration::from_secs(5);
 
 /// The rest of a request that is still in flight.
 const REST_OF_BODY: &[u8] = br#"Rex","categoryId":1}"#;

@@ -10,8 +10,11 @@ use crate::{FREE_PORTS, PROGRAM, folder, large_key};
 
 /// Runs a line of shell, in which `$P` is the program.
 fn shell(folder: &Path, line: &str) -> Output {
-    harness::run("sh", folder, &["-c", &format!("P={PROGRAM}; {line}")])
+    harness::run("bash", folder, &["-c", &format!("P={PROGRAM}; {line}")])
 }
+
+/// Makes descriptor 3 a pipe whose reader has ended.
+const CLOSED_PIPE: &str = "exec 3> >(:); wait $!";
 
 const FULL: &str =
     "animal-store: cannot write to standard output: No space left on device (os error 28)\n";
@@ -37,7 +40,7 @@ fn a_secret_that_cannot_be_printed_is_reported_with_the_command_that_issues_anot
         assert_eq!(output.stderr, message, "{line}");
     }
     // A pipe that nobody reads loses it, too.
-    let piped = format!("(sleep 0.2; {rotate}; echo \"exit $?\" >&2) | true");
+    let piped = format!("{CLOSED_PIPE}; {rotate} >&3; echo \"exit $?\" >&2");
     let stderr = shell(folder.path(), &piped).stderr;
     assert_eq!(stderr, format!("{}exit 1\n", lost("rotated")));
 }
@@ -113,8 +116,7 @@ fn a_pipe_that_nobody_reads_ends_a_command_quietly() {
         "keys list",
         "keys show 1",
     ] {
-        // The command starts when its reader has ended.
-        let line = format!("(sleep 0.2; $P {args}; echo \"exit $?\" >&2) | true");
+        let line = format!("{CLOSED_PIPE}; $P {args} >&3; echo \"exit $?\" >&2");
         let output = shell(folder.path(), &line);
         assert_eq!(output.stderr, "exit 0\n", "{args}");
     }

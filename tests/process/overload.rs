@@ -32,7 +32,7 @@ fn is_counted_and_logged(app: &App, reason: &str, times: usize) {
 fn in_flight(key: &Client, count: usize) -> Vec<JoinHandle<Response>> {
     let started = (0..count).map(|_| create(key, "patient")).collect();
     // A request that is being handled has been read: its connection is no longer idle.
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(1));
     started
 }
 

@@ -136,6 +136,7 @@ fn a_handshake_that_does_not_end_is_closed_in_time_though_bytes_trickle() {
         &[0x16, 3, 1, 2, 0],
         &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc],
     ] {
+        let began = Stopwatch::start();
         let mut stream = TcpStream::connect(app.address()).expect("a connection");
         stream.write_all(first).expect("sent");
         let mut writer = stream.try_clone().expect("a clone");
@@ -145,7 +146,6 @@ fn a_handshake_that_does_not_end_is_closed_in_time_though_bytes_trickle() {
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
-        let began = Stopwatch::start();
         let _ = stream.read(&mut [0; 100]);
         let (least, took) = (began.elapsed_with_pauses(), began.elapsed());
         assert!(
@@ -192,13 +192,22 @@ fn silent_handshakes_are_evicted_first_when_all_connections_are_in_use() {
         config.max_connections = 20;
         config.request_timeout = Duration::from_secs(60);
     });
-    let silent: Vec<TcpStream> = (0..20)
+    let silent: Vec<TcpStream> = (0..19)
         .map(|_| TcpStream::connect(app.address()).expect("a connection"))
         .collect();
-    std::thread::sleep(Duration::from_millis(100));
+    let admin = Client::new(app.admin_address(), None);
+    eventually(Duration::from_secs(5), "all are accepted", || {
+        let metrics = admin.get("/metrics").body;
+        String::from_utf8_lossy(&metrics).contains("animal_store_open_connections 19\n")
+    });
+    // It has waited less.
+    let mut kept = key.connect();
+    let list = key.request("GET", "/v1/pets");
+    assert_eq!(list.clone().send_on(&mut kept).status, 200);
     for _ in 0..5 {
         assert_eq!(key.get("/v1/pets").status, 200);
     }
+    assert_eq!(list.send_on(&mut kept).status, 200);
     drop(silent);
 }
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::StopOnDrop;
+use harness::{StopOnDrop, Stopwatch};
 
 use super::{Manager, SOON};
 
@@ -49,7 +49,12 @@ fn restarts(vars: &[(&str, &str)], times: usize) -> (usize, Vec<String>) {
         for _ in 0..times {
             let mut service = manager.start(vars);
             manager.wait_for("READY=1", SOON);
-            std::thread::sleep(Duration::from_millis(100));
+            let before = served.load(Ordering::Relaxed);
+            // Not forever: with a fault, all clients may have failed.
+            let began = Stopwatch::start();
+            while served.load(Ordering::Relaxed) <= before + 20 && began.elapsed() < SOON {
+                std::thread::sleep(Duration::from_millis(10));
+            }
             service.terminate();
             assert_eq!(service.code(), Some(0));
         }
