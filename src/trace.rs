@@ -14,6 +14,9 @@ pub(crate) use spans::{CommitSpan, Dropped, QuerySpan, RequestSpan, dropped, ins
 
 use std::net::IpAddr;
 
+/// The name of all methods that are not known: what a client sends must not fill the log or the metrics.
+pub(crate) const OTHER_METHOD: &str = "other";
+
 /// A request whose span begins.
 #[cfg_attr(
     not(feature = "otel"),
@@ -24,6 +27,7 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) traceparent: Option<&'a [u8]>,
     /// `tracestate`, with all values in one list.
     pub(crate) tracestate: Vec<u8>,
+    /// As in the log: [`OTHER_METHOD`] if it is not known.
     pub(crate) method: &'static str,
     /// The template of the path, such as `/v1/pets/{petId}`.
     pub(crate) route: Option<&'static str>,

@@ -135,6 +135,7 @@ impl Data {
         command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(["--admin-listen", "127.0.0.1:0"])
+            .args(["--database", &self.url()])
             .args(arguments)
             .current_dir(self.folder.path());
         Process::announced(command, api_address)

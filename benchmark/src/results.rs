@@ -130,7 +130,7 @@ impl Import {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Tail {
-    pub(crate) row: String,
+    pub(crate) request: String,
     pub(crate) name: String,
     pub(crate) requests_per_second: f64,
     pub(crate) p50: f64,

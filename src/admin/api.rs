@@ -1,7 +1,7 @@
 //! The admin API: what the dashboard and scripts call. A result has the members that the corresponding command prints
 //! with `--json`; that of a key has some more.
 
-mod keys;
+pub(super) mod keys;
 mod orders;
 mod pets;
 mod query;

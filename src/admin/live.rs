@@ -38,8 +38,8 @@ const COUNT_PAUSE_FACTOR: u32 = 200;
 /// The factor of the pause after a failed count. It is smaller, because the time of a failed count says little about the number of animals.
 const FAILED_COUNT_PAUSE_FACTOR: u32 = 5;
 
-/// The age of a count after which a request for the overview counts again.
-const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
+/// How long a count is recent enough for the overview; longer if counting takes long.
+const MIN_COUNT_VALIDITY: Duration = Duration::from_secs(60);
 
 /// How long a request for the overview waits for a count: while the database does not respond, the overview is needed most.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -138,7 +138,7 @@ impl Live {
         match counts {
             Ok(counts) => {
                 let pause = pause_after(took, COUNT_PAUSE_FACTOR);
-                *lock(&self.pets) = Some((counts, Instant::now() + MAX_COUNT_AGE.max(pause)));
+                *lock(&self.pets) = Some((counts, Instant::now() + MIN_COUNT_VALIDITY.max(pause)));
                 pause
             }
             Err(error) => {

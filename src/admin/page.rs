@@ -66,12 +66,13 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
+    use crate::admin::api::keys::{KEY_USAGE_DAYS, LIST_USAGE_DAYS};
     use crate::admin::sample::MAX_SAMPLES;
     use crate::keys;
     use crate::log::RecentEvents;
     use crate::order::OrderState;
     use crate::pet::PetStatus;
-    use crate::plan::PlanName;
+    use crate::plan::{MAX_LIMIT, PlanName};
     use crate::store::KeyState;
 
     #[test]
@@ -102,6 +103,12 @@ mod tests {
         let statuses = PetStatus::ALL.map(PetStatus::as_str);
         let keys = include_str!("page/keys.js");
         assert!(keys.contains(&plans) && keys.contains(&grace));
+        assert_eq!(keys.matches("max: 1e9,").count(), 2);
+        assert_eq!(f64::from(MAX_LIMIT), 1e9);
+        assert!(keys.contains(&format!("requests in {LIST_USAGE_DAYS} days")));
+        assert!(keys.contains(&format!("in the last {KEY_USAGE_DAYS} days")));
+        let index = include_str!("page/index.html");
+        assert!(index.contains(&format!("<th scope=\"col\">{LIST_USAGE_DAYS} days</th>")));
         let statuses_in_page = format!("const statuses = {statuses:?};");
         assert!(include_str!("page/animals.js").contains(&statuses_in_page));
         let now = include_str!("page/now.js");
@@ -113,7 +120,7 @@ mod tests {
                 .map(|name| format!("<option>{name}</option>"))
                 .collect();
             let text = format!("id=\"{select}\"><option value=\"\">all</option>{options}</select>");
-            assert!(include_str!("page/index.html").contains(&text), "{text}");
+            assert!(index.contains(&text), "{text}");
         };
         options("keys-state", &KeyState::ALL.map(KeyState::as_str));
         options("animals-status", &statuses);

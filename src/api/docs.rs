@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_docs_are_rendered_from_their_sources() {
-        let openapi = serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let openapi = serde_saphyr::from_str(include_str!("openapi.yaml")).unwrap();
         let reference = reference::render(&openapi, GUIDE);
         assert_eq!(reference::ORIGIN, ORIGIN);
         for (name, expected, found) in [

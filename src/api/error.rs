@@ -109,7 +109,7 @@ pub(crate) enum ApiError {
     Unavailable { cause: String },
     /// The reply of the database to a commit was lost or is late, or the commit could not be synced.
     #[error(
-        "The change may have been made: the database has not confirmed it. Check before you repeat it; a creation can be repeated with the same Idempotency-Key."
+        "The change may have been made: the database has not confirmed it. Check before you repeat it."
     )]
     Unconfirmed { cause: String },
     /// A limit on connections or streams is reached. It has no cause: it is counted, and an error in the log, besides the

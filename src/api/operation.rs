@@ -196,7 +196,7 @@ impl<'a> Route<'a> {
         })
     }
 
-    /// Whether it is under `/v1`: such requests need a key, and their responses have rate limit headers.
+    /// Whether it is under `/v1` and no preflight: such requests need a key, and their responses have rate limit headers.
     pub(crate) const fn is_api(&self) -> bool {
         matches!(
             self,

@@ -28,7 +28,7 @@ pub(super) struct HealthcheckCommand {
     /// URL of the check, such as http://127.0.0.1:8080/readyz; by default /readyz at the address of --listen
     url: Option<String>,
     /// Address of the API
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = options::address)]
+    #[arg(long, value_name = "IP:PORT", default_value = options::DEFAULT_LISTEN, value_parser = options::address)]
     listen: SocketAddr,
     /// The server has a certificate: use HTTPS. The file is not read, and the certificate is not verified
     #[arg(long, value_name = "FILE")]

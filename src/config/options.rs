@@ -97,11 +97,14 @@ pub(crate) struct FileOption {
     pub(crate) config: Option<PathBuf>,
 }
 
+/// The address of the API, also for a health check.
+pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:8080";
+
 /// The options of a server.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServeOptions {
     /// Address of the API; port 0 picks a free port
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
+    #[arg(long, value_name = "IP:PORT", default_value = DEFAULT_LISTEN, value_parser = address)]
     pub(crate) listen: SocketAddr,
     /// Address of the admin listener: dashboard, metrics and health checks
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:9090", value_parser = address)]

@@ -138,7 +138,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         }
         let progress = &self.context.progress;
         match self.wire.poll_send(cx) {
-            Poll::Ready(Ok(())) => self.context.outgoing.sent(),
+            Poll::Ready(Ok(())) => self.context.outgoing.passed_on(),
             Poll::Ready(Err(_)) => return Poll::Ready(false),
             Poll::Pending => {}
         }
@@ -188,8 +188,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         loop {
             match connection.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
+                    // `poll_accept` has passed on what h2 held, unless the socket takes nothing.
                     if wire.blocked_since().is_none() {
-                        context.outgoing.sent();
+                        context.outgoing.passed_on();
                     }
                     request::start(context, request, respond, cx);
                 }

@@ -20,7 +20,8 @@ pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The total time for which the client may continue to send.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The maximum number of connections of one thread that linger at the same time. Others are closed immediately.
+/// The maximum number of connections of one thread that linger at the same time, and of request bodies over HTTP/2 that are discarded.
+/// Others are closed immediately.
 const MAX_LINGERING: usize = 1_024;
 
 /// Bytes read at a time.
@@ -33,7 +34,7 @@ pub(super) struct Linger<'a> {
 }
 
 impl<'a> Linger<'a> {
-    /// Begins to linger, unless too many connections do already.
+    /// Begins to linger, unless too many do already.
     pub(super) fn begin(count: &'a Cell<usize>) -> Option<Self> {
         if count.get() >= MAX_LINGERING {
             return None;

@@ -62,8 +62,8 @@ impl Progress {
 
     /// Records that a head has arrived. Its request is in flight until the return value is dropped.
     pub(super) fn begin(self: &Rc<Self>) -> InFlightRequest {
-        // The beginning of a head that arrived together with the previous request, or concurrently with others, is unknown: it
-        // counts as now.
+        // The beginning of a head that arrived together with the previous request is unknown, and so is that of every head over
+        // HTTP/2, which may arrive among frames of other requests: it counts as now.
         let began = match self.phase.replace(Phase::Busy) {
             Phase::Head => self.since.get(),
             _ => Instant::now(),
@@ -138,7 +138,7 @@ impl Drop for ClientWait<'_> {
 /// A request in flight, until this is dropped.
 pub(super) struct InFlightRequest {
     pub(super) progress: Rc<Progress>,
-    /// When its head began to arrive.
+    /// When its head began to arrive, as far as that is known ([`Progress::begin`]).
     pub(super) began: Instant,
     /// When it ended, if that is known: the clock need not be read again.
     pub(super) ended: Option<Instant>,

@@ -38,7 +38,7 @@ pub(super) struct TimeoutStream<'a, IO> {
     ready_at: Instant,
     /// The response to a client that sent only a part of a head.
     timeout_response: &'a dyn Fn() -> Vec<u8>,
-    /// How many connections of this thread linger, and whether this one does.
+    /// How many of this thread linger, and whether this connection does.
     lingering: &'a Cell<usize>,
     linger: Option<Linger<'a>>,
 }

@@ -46,7 +46,7 @@ impl RecentEvents {
     }
 
     /// Adds an event. One that repeats the last one replaces it. If there is no room, and half of all have its message, it replaces the
-    /// oldest of those. So a flood, even one from many addresses, takes up at most half of a full list.
+    /// oldest of those. So a flood, even one from many addresses, displaces other events only until it has half of the list.
     fn add(&self, mut event: Value) {
         let mut kept = lock(&self.0);
         let NumberedEvents { events, count } = &mut *kept;

@@ -44,6 +44,7 @@ pub enum Action {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTransition {
+    /// It has an open order although it is available: its status was changed by hand.
     #[error("the animal already has an open order")]
     AlreadyOrdered,
     /// Only an available animal can be ordered.
@@ -55,6 +56,7 @@ pub enum InvalidTransition {
     AlreadyComplete,
     #[error("the order is already cancelled")]
     WasCancelled,
+    /// Neither the status of an animal with an open order can be changed, nor the animal removed, without force.
     #[error("the animal has an open order")]
     HasOpenOrder,
 }
@@ -72,7 +74,6 @@ pub fn next(
         (Action::Place { .. }, _) if status != Available => {
             return Err(InvalidTransition::NotAvailable(status));
         }
-        // Only if the status was changed by hand.
         (Action::Place { .. }, Some(Open)) => return Err(InvalidTransition::AlreadyOrdered),
         (Action::Place { .. }, _) => (Some(Pending), Some(Open)),
         (Action::Complete(_), Some(Open)) => (Some(Sold), Some(Complete)),

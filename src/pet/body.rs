@@ -119,11 +119,14 @@ impl Fields<'_> {
 /// The exact value of a JSON number, or of a field of CSV that looks like one, if it is an int64. JSON has one kind of number: `2`, `2.0`
 /// and `20e-1` are the same, and some languages write the second.
 pub(super) fn parse_int64(text: &str) -> Option<i64> {
-    if let Ok(number) = text.parse() {
-        return Some(number);
-    }
     if !text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
         return None;
+    }
+    // JSON has no leading zeros.
+    if !text.trim_start_matches('-').starts_with('0')
+        && let Ok(number) = text.parse()
+    {
+        return Some(number);
     }
     // A field of CSV may be anything, such as a date, or a dash for none.
     let number: &RawValue = serde_json::from_str(text).ok()?;
@@ -320,6 +323,11 @@ mod tests {
         for bad in [
             "",
             "-",
+            "+7",
+            "007",
+            "-07",
+            "00",
+            "--7",
             "--",
             "-.",
             ".",

@@ -28,7 +28,7 @@ use crate::limit::{Limiter, Quota};
 use crate::log::RequestLog;
 use crate::metrics::{CANCELLED_STATUS, OperationLabel, WorkerMetrics};
 use crate::percent::decode_path;
-use crate::trace::RequestSpan;
+use crate::trace::{OTHER_METHOD, RequestSpan};
 
 /// Requests a fault, in builds that have them.
 const X_FAULT: HeaderName = HeaderName::from_static("x-fault");
@@ -306,7 +306,7 @@ pub(super) fn method_name(method: &Method) -> &'static str {
         Method::PATCH => "PATCH",
         Method::TRACE => "TRACE",
         Method::CONNECT => "CONNECT",
-        _ => "other",
+        _ => OTHER_METHOD,
     }
 }
 

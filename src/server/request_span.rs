@@ -43,7 +43,7 @@ pub(super) fn start(
     })
 }
 
-/// Whether the path of this route cannot contain a misplaced secret: it is fixed, or its variable segment is a number.
+/// Whether the path is that of an operation and cannot contain a misplaced secret: it is fixed, or its variable segment is a number.
 fn is_harmless(route: &Route<'_>) -> bool {
     match route {
         Route::Operation(call) => {

@@ -90,7 +90,16 @@ impl Running {
             if !hanging.is_empty() {
                 tracing::error!(threads = hanging.join(", "), "threads have not ended");
             }
-            (hanging.is_empty(), self.last_flush(deadline).await)
+            let flushing = self.last_flush(deadline);
+            let flushed = if hanging.is_empty() {
+                flushing.await
+            } else {
+                // A thread that hangs may hold what the flush needs.
+                let late = || StoreError::Failed("threads hang, and it did not end in time".into());
+                let flushed = timeout(FINAL_WRITES_TIME, flushing).await;
+                flushed.unwrap_or_else(|_| Err(late()))
+            };
+            (hanging.is_empty(), flushed)
         });
         let finished = timeout(DRAIN_TIMEOUT - FINAL_WRITES_TIME, finishing.as_mut()).await;
         let (all_ended, flushed) = match finished {
@@ -114,11 +123,7 @@ impl Running {
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
         loop {
             let began = Instant::now();
-            // The background thread may hang with what the flush needs.
-            let limit = FINAL_WRITES_TIME.max(deadline.saturating_duration_since(began));
-            let flushing = timeout(limit, self.shared.flush()).await;
-            let flushed = flushing
-                .unwrap_or_else(|_| Err(StoreError::Failed("it did not end in time".into())));
+            let flushed = self.shared.flush().await;
             // Safe to retry: the store recognizes what it has stored already, even if it did not confirm it.
             let is_temporary = matches!(
                 flushed,

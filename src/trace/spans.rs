@@ -13,7 +13,7 @@ use opentelemetry::{Array, Context, KeyValue, StringValue, Value};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 
-use super::{NewRequest, System};
+use super::{NewRequest, OTHER_METHOD, System};
 use crate::counter::Counter;
 
 /// The longest time that the last spans delay the end of the process.
@@ -97,7 +97,7 @@ impl RequestSpan {
         let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &request);
         // The conventions for a method that is not known.
         let (method, in_name) = match request.method {
-            "other" => ("_OTHER", "HTTP"),
+            OTHER_METHOD => ("_OTHER", "HTTP"),
             method => (method, method),
         };
         let name = match request.route {

@@ -62,6 +62,18 @@ fn an_animal_is_ordered_sold_and_set_available_again() {
     assert_eq!(operator.get("/api/orders?state=open").json(), json!([]));
     let unknown = operator.get("/api/orders?state=sold");
     unknown.is_error(400, "invalid_parameter");
+    for path in [
+        "/api/pets?cursor=x".to_owned(),
+        format!("/api/pets?cursor={next}"),
+    ] {
+        let response = operator.get(&path);
+        response.is_error(400, "invalid_parameter");
+        let message = response.json()["message"].to_string();
+        assert!(
+            message.contains("must be x-next-cursor of the previous page"),
+            "{response}"
+        );
+    }
 
     operator.get("/api/pets/9").is_error(404, "not_found");
     post(&operator, "/api/orders", &json!({"petId": 9})).is_error(404, "not_found");

@@ -1,7 +1,7 @@
 //! Files that the operator may not use: the message says so, and names the operator's file.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use harness::{Output, Process};
@@ -86,6 +86,54 @@ fn a_permission_problem_is_reported_as_one_and_names_the_operators_file() {
         allow(&data, 0o755);
         assert_eq!(line, format!("animal-store: {message}"), "{args:?}");
     }
+}
+
+#[test]
+fn a_problem_that_no_permission_would_solve_is_not_reported_as_a_missing_one() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    symlink("nowhere.db", data.join("link.db")).expect("a link");
+    allow(&data, 0o555);
+    for (args, message) in [
+        (
+            ["backup", "b.db", "--database", "sqlite:data/shop.db"],
+            "cannot open data/shop.db: there is no database",
+        ),
+        (
+            ["keys", "list", "--database", "sqlite:data"],
+            "cannot open data: it is a folder: specify a file in it",
+        ),
+        (
+            ["keys", "list", "--database", "sqlite:data/link.db"],
+            "cannot open data/link.db: it is a symbolic link to a file that does not exist",
+        ),
+    ] {
+        let line = run(folder.path(), &args).fails_with(1);
+        assert!(line.contains(message), "{args:?}: {line}");
+    }
+    allow(&data, 0o755);
+}
+
+#[test]
+fn a_missing_permission_is_that_of_the_file_itself_and_not_of_a_symbolic_link_to_it() {
+    let folder = folder();
+    for name in ["data", "links"] {
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+    }
+    let database = ["--database", "sqlite:data/shop.db"];
+    run(folder.path(), &[&["migrate"][..], &database].concat()).exits(0);
+    symlink("../data/shop.db", folder.path().join("links/shop.db")).expect("a link");
+    let data = folder.path().join("data");
+    allow(&data, 0o555);
+    let serve = ["serve", "--database", "sqlite:links/shop.db"];
+    let line = run(folder.path(), &[&serve, &FREE_PORTS[..]].concat()).fails_with(1);
+    allow(&data, 0o755);
+    assert!(
+        line.contains("cannot open links/shop.db for writing, because SQLite keeps its write-ahead log next to it")
+            && line.contains(&format!("{} is not writable", data.display())),
+        "{line}"
+    );
 }
 
 #[test]

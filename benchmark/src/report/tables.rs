@@ -257,14 +257,14 @@ fn tail(rows: &[Tail]) -> Table {
     Table {
         title: "Latency at half the peak rate",
         note: "Requests are sent on a fixed schedule, independent of the server's speed, and latency is measured from the \
-               scheduled time. All servers of a scenario get the same rate: half of the peak rate of animal-store on one core. \
+               scheduled time. For one request, all servers get the same rate: half of the peak rate of animal-store on one core. \
                Medians of alternating rounds."
             .into(),
-        head: vec!["scenario", "server", REQUESTS, "p50", "p99", "p99.9"],
+        head: vec!["request", "server", REQUESTS, "p50", "p99", "p99.9"],
         rows: rows
             .iter()
             .map(|row| {
-                let names = [row.row.clone(), row.name.clone()];
+                let names = [row.request.clone(), row.name.clone()];
                 let percentiles = [row.p50, row.p99, row.p999].map(micros);
                 let rate = [whole(row.requests_per_second)];
                 [names.to_vec(), rate.to_vec(), percentiles.to_vec()].concat()

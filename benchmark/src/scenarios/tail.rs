@@ -30,10 +30,10 @@ pub(super) fn run(bench: &Bench) -> Result<Vec<Tail>> {
     names.extend(baselines::names(bench));
 
     let list = Requests::get(LIST, &data.key);
-    let mut tails = row(bench, "list", &names, all, &list)?;
+    let mut tails = measure(bench, "list", &names, all, &list)?;
     let creations = Requests::creations(&data.key);
     let only_ours = || Ok(vec![ours()?]);
-    tails.extend(row(bench, "post", &names[..1], only_ours, &creations)?);
+    tails.extend(measure(bench, "post", &names[..1], only_ours, &creations)?);
     Ok(tails)
 }
 
@@ -48,9 +48,9 @@ fn peak(bench: &Bench, server: &Process, requests: &Requests) -> Result<f64> {
 
 /// Alternating rounds of all servers, the first of which is ours, and the medians of each: a single disturbance of the machine would
 /// decide the 99th percentile of one long run.
-fn row(
+fn measure(
     bench: &Bench,
-    row: &str,
+    request: &str,
     names: &[&str],
     start: impl Fn() -> Result<Vec<Process>>,
     requests: &Requests,
@@ -62,7 +62,7 @@ fn row(
     for _ in 0..bench.scale.starts {
         let servers = start()?;
         for ((name, server), percentiles) in names.iter().zip(&servers).zip(&mut measured) {
-            let step = format!("tail: {row}, {name}");
+            let step = format!("tail: {request}, {name}");
             bench.progress.set_message(step.clone());
             let times = load::scheduled(server, &mut requests.clone(), rate, bench.scale.tail)
                 .context(step)?;
@@ -73,7 +73,7 @@ fn row(
     let tail = |(name, percentiles): (&&str, Vec<[f64; 3]>)| {
         let of = |part: usize| median(percentiles.iter().map(|round| round[part]));
         Tail {
-            row: row.to_owned(),
+            request: request.to_owned(),
             name: (*name).to_owned(),
             requests_per_second: rate,
             p50: of(0),

@@ -22,10 +22,10 @@ use crate::plan::{Plan, PlanName};
 use crate::store::{KeyRecord, UsageRow};
 
 /// How many days of usage the list shows for each key.
-const LIST_USAGE_DAYS: u64 = 30;
+pub(in crate::admin) const LIST_USAGE_DAYS: u64 = 30;
 
 /// How many days of usage the page of a key shows.
-const KEY_USAGE_DAYS: u64 = 90;
+pub(in crate::admin) const KEY_USAGE_DAYS: u64 = 90;
 
 /// The number of all keys that match.
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");

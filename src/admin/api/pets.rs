@@ -27,7 +27,7 @@ struct SetStatus {
 
 impl Admin {
     pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> ApiResult {
-        let query = query::parse_pet_query(call.head.query)?;
+        let query = query::parse_pet_query(call.head.query).map_err(with_own_header)?;
         let page = self.store().current_page(query).await?;
         let response = Response::json(StatusCode::OK, page.json);
         Ok(with_next(response, page.next, query.scope()))
@@ -56,6 +56,17 @@ impl Admin {
             "cancelledOrder": set.order.map(|order| order.id.0),
         });
         Ok(respond(StatusCode::OK, &report))
+    }
+}
+
+/// The API has the cursor of the next page in another header.
+pub(super) fn with_own_header(error: ApiError) -> ApiError {
+    match error {
+        ApiError::InvalidParameter { name: "cursor", .. } => ApiError::InvalidParameter {
+            name: "cursor",
+            problem: format!("must be {NEXT_CURSOR} of the previous page of this list, unchanged"),
+        },
+        error => error,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Data of responses that h2 has and the client has not read. Requests wait before they hand over more than a connection may hold:
+//! Data of responses that h2 holds because its client does not read. Requests wait before they hand over more than a connection may hold:
 //! otherwise a client with large windows that does not read could have a chunk of each of its streams in memory. Requests that wait here also
 //! learn that the server shuts down.
 
@@ -37,8 +37,8 @@ impl Outgoing {
         !self.closed.get()
     }
 
-    /// Records that everything was sent.
-    pub(super) fn sent(&self) {
+    /// Records that h2 holds no more data: it has passed everything on to the socket or its buffer.
+    pub(super) fn passed_on(&self) {
         if self.bytes.replace(0) >= MAX_BYTES {
             self.changed.notify_waiters();
         }

@@ -28,6 +28,7 @@ pub(super) async fn transact_within<T>(
 ) -> PgResult<T> {
     let is_committing = AtomicBool::new(false);
     let committing = async {
+        // A server that gives no connection within the time of a request is down, however long the work may take.
         let lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
         commit(lease, &is_committing, write).await
     };

@@ -39,9 +39,11 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
         Ok(file) if !file.is_file() => Err(failed("it is not a regular file: specify another one")),
         Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
         Ok(_) => Ok(FileState::Empty),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(OpenError::cannot_access(path, error.to_string()))
+        }
         Err(_) if path.is_symlink() => Err(OpenError::dangling(path)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(FileState::Missing),
-        Err(error) => Err(failed(&error.to_string())),
+        Err(_) => Ok(FileState::Missing),
     }?;
     // SQLite would replay it into a new database, which it does not belong to.
     let orphaned = |state, log| OpenError::OrphanedLog {

@@ -48,7 +48,8 @@ struct Holder {
 }
 
 impl FileLock {
-    /// Takes the server lock of the database at this path; all names of the same file share it. Fails immediately if another process has it,
+    /// Takes the server lock of the database at this path; symbolic links to it share the lock, and
+    /// hard links are rejected ([`reject_hard_links`](super::hard_link::reject_hard_links)). Fails immediately if another process has it,
     /// and names that process.
     pub(super) fn take(database: &Path, purpose: Purpose) -> Result<Self, OpenError> {
         Self::take_file(database, SERVER_SUFFIX, purpose)
@@ -59,8 +60,9 @@ impl FileLock {
     }
 
     fn take_file(database: &Path, suffix: &str, purpose: Purpose) -> Result<Self, OpenError> {
-        let failed =
-            |error: io::Error| OpenError::cannot_open(database, format!("cannot lock it: {error}"));
+        let failed = |error: io::Error| {
+            OpenError::cannot_access(database, format!("cannot lock it: {error}"))
+        };
         let path = sibling(database, suffix);
         loop {
             let mut file = OpenOptions::new()

@@ -57,7 +57,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     let found = inspect(path)?;
     if found == FileState::Missing && mode.creates() && !folder(path).is_dir() {
         let problem = "its folder does not exist: create it first";
-        return Err(OpenError::cannot_open(path, problem));
+        return Err(OpenError::cannot_access(path, problem));
     }
     let format = match found {
         FileState::Format(format) => Some(format),
@@ -126,7 +126,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     };
     let lock = lock.filter(|_| keeps_lock);
     let mut files =
-        open_files(path).map_err(|error| OpenError::cannot_open(path, error.to_string()))?;
+        open_files(path).map_err(|error| OpenError::cannot_access(path, error.to_string()))?;
     files
         .locks
         .extend(lock.as_ref().map(|lock| lock.identity().clone()));
@@ -157,7 +157,7 @@ fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
 /// the next one removes what it left. If two processes do this at the same time, only one of them creates it. Returns whether this process created it.
 fn create(path: &Path) -> Result<bool, OpenError> {
     let failed = |error| match error {
-        NewFileError::Failed(_, error) => OpenError::cannot_open(path, error.to_string()),
+        NewFileError::Failed(_, error) => OpenError::cannot_access(path, error.to_string()),
         other => OpenError::cannot_open(path, other.to_string()),
     };
     // Only its owner can read it: it holds the hashes of keys. The write-ahead log gets the permissions of the file.
@@ -174,6 +174,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     });
     made.map_err(|error| match error {
         OpenError::CannotOpen { problem, .. } => OpenError::cannot_open(path, problem),
+        OpenError::CannotAccess { problem, .. } => OpenError::cannot_access(path, problem),
         other => other,
     })?;
     match new.publish() {
@@ -214,7 +215,7 @@ fn connect(
         set_up().map_err(|error| OpenError::of(path, &error))?;
     // SQLite opens a file that it may not write read-only, without an error.
     if connection.is_readonly(MAIN_DB).unwrap_or(true) {
-        return Err(OpenError::cannot_open(path, "it is not writable"));
+        return Err(OpenError::cannot_access(path, "it is not writable"));
     }
     if journal != "wal" || synchronous != 2 {
         let problem =

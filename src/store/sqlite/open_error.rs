@@ -53,6 +53,9 @@ pub(crate) enum OpenError {
     Denied(String),
     #[error("cannot open {path}: {problem}")]
     CannotOpen { path: PathBuf, problem: String },
+    /// The same, perhaps because a permission is missing.
+    #[error("cannot open {path}: {problem}")]
+    CannotAccess { path: PathBuf, problem: String },
     #[error("cannot start the writer: {0}")]
     NoWriter(#[from] std::io::Error),
 }
@@ -77,6 +80,12 @@ impl OpenError {
                     problem: "a -journal of an unfinished transaction is next to it".into(),
                 }
             }
+            Some(
+                ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied
+                | ErrorCode::SystemIoFailure,
+            ) => OpenError::cannot_access(&path, describe(error)),
             _ => OpenError::cannot_open(&path, describe(error)),
         }
     }
@@ -90,6 +99,13 @@ impl OpenError {
 
     pub(super) fn cannot_open(path: &Path, problem: impl Into<String>) -> Self {
         Self::CannotOpen {
+            path: path.into(),
+            problem: problem.into(),
+        }
+    }
+
+    pub(super) fn cannot_access(path: &Path, problem: impl Into<String>) -> Self {
+        Self::CannotAccess {
             path: path.into(),
             problem: problem.into(),
         }

@@ -6,13 +6,14 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+use super::connect::sibling;
 use super::open_error::OpenError;
 use crate::new_file::folder;
 
 /// The error, with the permission that was missing, if one was.
 pub(super) fn explain(path: &Path, error: OpenError) -> OpenError {
     match error {
-        OpenError::CannotOpen { .. } => match missing(path) {
+        OpenError::CannotAccess { .. } => match missing(path) {
             Some(problem) => OpenError::Denied(problem),
             None => error,
         },
@@ -22,10 +23,12 @@ pub(super) fn explain(path: &Path, error: OpenError) -> OpenError {
 
 /// The permission on the file, or on its folder, that is missing.
 fn missing(path: &Path) -> Option<String> {
-    let (file, folder) = (path.display(), folder(path));
+    // The files of SQLite are next to the file itself, not to a symbolic link.
+    let itself = sibling(path, "");
+    let (file, folder) = (path.display(), folder(&itself));
     let folder_name = folder.display();
     match std::fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && !path.is_symlink() => {
             return Some(format!(
                 "permission denied: cannot enter {folder_name} to open {file}"
             ));

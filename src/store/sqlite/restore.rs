@@ -82,15 +82,18 @@ impl Restore {
         let rejected = |error| RestoreError::Other(permission::explain(target, error).into());
         // The file itself is replaced, not a symbolic link to it.
         let real = match target.is_symlink() {
-            true => target
-                .canonicalize()
-                .map_err(|_| rejected(OpenError::dangling(target)))?,
+            true => target.canonicalize().map_err(|error| {
+                rejected(match error.kind() {
+                    ErrorKind::NotFound => OpenError::dangling(target),
+                    _ => OpenError::cannot_access(target, error.to_string()),
+                })
+            })?,
             false => target.to_owned(),
         };
         let metadata = inspect_source(source, &real)?;
         if !folder(&real).is_dir() {
             let problem = "its folder does not exist: create it first";
-            return Err(rejected(OpenError::cannot_open(target, problem)));
+            return Err(rejected(OpenError::cannot_access(target, problem)));
         }
         let lock = FileLock::take(&real, Purpose::Command).map_err(rejected)?;
         let old = inspect_old(&real).map_err(rejected)?;

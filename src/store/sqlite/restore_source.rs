@@ -66,7 +66,9 @@ fn explain(source: &Path, error: OpenError) -> RestoreError {
             "is a SQLite database of another program: specify a backup of Animal Store".into()
         }
         OpenError::Damaged { problem, .. } => return damaged(source, &problem),
-        OpenError::CannotOpen { problem, .. } => format!("cannot be read: {problem}"),
+        OpenError::CannotOpen { problem, .. } | OpenError::CannotAccess { problem, .. } => {
+            format!("cannot be read: {problem}")
+        }
         other => format!("cannot be used: {other}"),
     };
     unsuitable(source, &problem)
