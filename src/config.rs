@@ -231,6 +231,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_default_policy_for_bans_is_that_of_the_options() {
+        #[derive(clap::Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            options: ServeOptions,
+        }
+        let options = <Defaults as clap::Parser>::parse_from([""]).options;
+        let BanPolicy {
+            max_rejections,
+            first_duration,
+        } = BanPolicy::default();
+        assert_eq!(
+            (options.ban_after, options.ban_for),
+            (max_rejections, first_duration)
+        );
+    }
+
+    #[test]
     fn only_an_admin_listener_on_loopback_needs_no_token() {
         let is_allowed =
             |address: &&str| check_admin_address(address.parse().unwrap(), None).is_ok();

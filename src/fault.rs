@@ -1,8 +1,7 @@
-//! Injected faults that the tests must detect, and simulations of later versions. They exist only in debug builds, which the
-//! tests run, and there only if `ANIMAL_STORE_FAULT` names one (as in `ack-before-commit`). In a release `is_enabled` is always
-//! false.
+//! What tests inject: broken variants that they must detect, failures that the server must survive or report, aids, and simulations of
+//! later versions. They exist only in debug builds, which the tests run, and there only if `ANIMAL_STORE_FAULT` names one (as in
+//! `ack-before-commit`). In a release `is_enabled` is always false.
 
-/// A fault that tests inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
     /// Responds 201 before the commit, and commits a little later.
@@ -17,7 +16,7 @@ pub enum Fault {
     WorkerHangs,
     /// Panics when a SIGHUP reads the certificate.
     ReloadPanics,
-    /// Takes 8 s to migrate an embedded database.
+    /// No fault: takes 8 s to migrate an embedded database.
     SlowMigration,
     /// Filters new connections on a socket that the next server uses, too.
     FiltersPassedSocket,
@@ -27,7 +26,7 @@ pub enum Fault {
     NoTimeouts,
     /// Creates an animal on PostgreSQL without its idempotency record.
     NoIdempotencyRecord,
-    /// Deletes old records without waiting for the clock to be steady.
+    /// No fault: deletes old records without waiting for the clock to be steady.
     SweepsAtOnce,
     /// Adds usage on PostgreSQL without the ID of its batch, which makes repeating it safe.
     NoUsageBatchId,

@@ -8,6 +8,7 @@ pub mod redis;
 mod usage;
 pub(crate) mod window;
 
+pub(crate) use ban::MAX_BAN_DURATION;
 pub use ban::{Ban, BanChange, BanPolicy};
 pub use decision::{Admission, Decision};
 pub use memory::Meter;

@@ -1,5 +1,5 @@
-//! The server: creates the layers and runs them on threads, each with a single-threaded runtime: one thread for each core, with its own
-//! listening socket; one for the admin listener; and one for background tasks.
+//! The server: opens the store and runs the services on threads, each with a single-threaded runtime: one thread for each core, with its
+//! own listening socket unless the service manager passes one, which all share; one for the admin listener; and one for background tasks.
 
 mod background;
 mod error_log_limiter;

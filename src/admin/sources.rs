@@ -1,4 +1,4 @@
-//! What the admin listener reads and changes: the layers of the server.
+//! The state of the server that the dashboard, the admin API and the metrics read and change.
 
 use std::sync::Arc;
 use std::time::Duration;

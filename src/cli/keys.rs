@@ -1,6 +1,6 @@
 //! `animal-store keys`: manages API keys. Changes take effect on a running server within a second, on several nodes within five.
 
-mod report;
+mod rows;
 
 use std::future::ready;
 use std::time::Duration;
@@ -124,8 +124,8 @@ impl Command {
             Self::List(options) => {
                 let (store, now) = options.open(Mode::ReadOnly, clock).await?;
                 let report = |key: &KeyRecord| keys::report::key(key, now);
-                let row = |key: &KeyRecord| report::key_row(key, now);
-                let (failure, columns) = ("cannot read the keys", report::KEY_COLUMNS);
+                let row = |key: &KeyRecord| rows::key_row(key, now);
+                let (failure, columns) = ("cannot read the keys", rows::KEY_COLUMNS);
                 list(store.keys(), failure, options.json, report, columns, row).await
             }
             Self::Show(KeyArgs { id, options }) => {
@@ -137,8 +137,8 @@ impl Command {
                 let mut usage = store.usage(Some(record.id)).try_filter(of_today);
                 let usage = usage.try_next().await.context("cannot read the usage")?;
                 let used_today = usage.map_or(0, |usage| usage.requests);
-                let details = report::details(&record, used_today, now);
-                let text = table::text(report::DETAIL_COLUMNS, details);
+                let details = rows::details(&record, used_today, now);
+                let text = table::text(rows::DETAIL_COLUMNS, details);
                 let mut json = keys::report::key(&record, now);
                 json["usedToday"] = used_today.into();
                 print::value(options.json, &json, &text)
@@ -149,8 +149,8 @@ impl Command {
                 if let Some(id) = id {
                     keys::get(&store, id).await?;
                 }
-                let (failure, columns) = ("cannot read the usage", report::USAGE_COLUMNS);
-                let (report, row) = (keys::report::usage, report::usage_row);
+                let (failure, columns) = ("cannot read the usage", rows::USAGE_COLUMNS);
+                let (report, row) = (keys::report::usage, rows::usage_row);
                 list(store.usage(id), failure, options.json, report, columns, row).await
             }
             Self::SetPlan {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::SpanRelativeTo;
 
+use crate::limit::MAX_BAN_DURATION;
+
 /// The maximum duration: a thousand years, so that no sum with a point in time overflows.
 const MAX_DURATION: Duration = Duration::from_hours(365_000 * 24);
 
@@ -44,7 +46,7 @@ pub(crate) fn positive(text: &str) -> Result<Duration, &'static str> {
 /// Parses the duration of a first ban: the longest ban lasts an hour.
 pub(super) fn at_most_an_hour(text: &str) -> Result<Duration, &'static str> {
     match positive(text)? {
-        duration if duration <= Duration::from_hours(1) => Ok(duration),
+        duration if duration <= MAX_BAN_DURATION => Ok(duration),
         _ => Err("must be at most 1h, the longest ban"),
     }
 }

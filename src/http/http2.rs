@@ -38,7 +38,8 @@ use wire::Wire;
 
 const MAX_STREAMS: u32 = 100;
 
-/// The bytes that a client may send on a stream before they are read: the largest body.
+/// The bytes that a client may send on a stream before they are read. Enough for the largest body of the services, so that no client
+/// has to wait for more room.
 const STREAM_WINDOW: u32 = 16 * 1024;
 
 /// The bytes that a client may send on all streams of a connection before they are read. The protocol allows no smaller value.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-const MAX_BAN_DURATION: Duration = Duration::from_secs(60 * 60);
+pub(crate) const MAX_BAN_DURATION: Duration = Duration::from_secs(60 * 60);
 
 /// A further ban within this time of the previous one lasts twice as long.
 const DOUBLING_PERIOD: Duration = Duration::from_secs(24 * 60 * 60);

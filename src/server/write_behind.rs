@@ -34,8 +34,8 @@ impl WriteBehind {
         })
     }
 
-    /// Records that a key has been used. Called by the worker with this number.
-    pub(super) fn record_usage(&self, worker: usize, key: &SecretGrant) {
+    /// Records that a key has been used, and its meter has usage that is not stored. Called by the worker with this number.
+    pub(super) fn mark_used(&self, worker: usize, key: &SecretGrant) {
         lock(&self.used[worker].0).push(*key);
     }
 
@@ -273,7 +273,7 @@ mod tests {
                     directory
                         .meter(key)
                         .decide(limits, &BanPolicy::default(), now);
-                    write_behind.record_usage(number % 2, key);
+                    write_behind.mark_used(number % 2, key);
                 }
                 let began = Instant::now();
                 block_on(write_behind.flush(&store, &directory, now)).unwrap();

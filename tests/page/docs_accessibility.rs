@@ -34,7 +34,7 @@ fn the_checks_of_the_page_would_find_a_violation_and_an_overlap() {
     let docs = Docs::open(60);
     docs.browser.run(
         "const image = document.createElement('img'); image.src = 'docs/none.svg'; \
-         document.querySelector('h1').append(image); document.querySelector('h2').style.marginTop = '-50px'; \
+         document.querySelector('h1').append(image); document.querySelector('h2 + p').style.marginTop = '-50px'; \
          document.querySelector('h1').style.width = '3000px'",
         json!([]),
     );

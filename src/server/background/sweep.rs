@@ -44,9 +44,9 @@ impl StepDetector {
 }
 
 /// Deletes the records of creations that can no longer be retried, and usage that is no longer kept.
-pub(super) async fn run(shared: &Shared, clock: &mut StepDetector) -> store::Result<()> {
+pub(super) async fn run(shared: &Shared, step_detector: &mut StepDetector) -> store::Result<()> {
     let (store, now) = (&shared.store, shared.clock.now());
-    let is_steady = clock.steady_for(Instant::now(), now) >= STEADY_TIME;
+    let is_steady = step_detector.steady_for(Instant::now(), now) >= STEADY_TIME;
     // A manual clock is always right.
     if !is_steady && shared.clock.manual_time().is_none() && !Fault::SweepsAtOnce.is_enabled() {
         return Ok(());

@@ -66,7 +66,7 @@ impl Pipeline {
         let now = decision.now;
         state.quota.set(Some(decision.quota));
         if decision.first_unstored {
-            write_behind.record_usage(self.worker, key);
+            write_behind.mark_used(self.worker, key);
         }
         if let Some(ban) = decision.unstored_ban {
             self.store_ban(key.identity, ban);

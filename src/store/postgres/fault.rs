@@ -1,4 +1,4 @@
-//! The broken statements of this engine, which the tests must catch.
+//! The faults of this engine: broken statements, which the tests must catch, and timeouts.
 
 use std::time::Duration;
 

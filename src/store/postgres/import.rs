@@ -28,7 +28,7 @@ use crate::store::contract::{
 
 /// Prepares a connection for an import, which has no time limit. Only an idle transaction has one: half the timeout of a creation, so that no
 /// creation is rejected because of a process that was suspended, or cannot be reached, while it holds the lock of the counter.
-const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
+pub(super) const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      SET idle_in_transaction_session_timeout = 1000; \
      CREATE TEMPORARY TABLE staged
          (line BIGINT NOT NULL, id BIGINT NOT NULL, name TEXT NOT NULL, category_id BIGINT NOT NULL, status TEXT NOT NULL)";

@@ -1,5 +1,5 @@
-//! The formats of the database, each made from the previous one. The row of `animal_store_format` holds the current one,
-//! and is also the lock between nodes that start at the same time.
+//! Reads the format of the database, and runs the missing migrations. The row of `animal_store_format` holds the current format, and is
+//! also the lock between nodes that start at the same time.
 
 use super::error::{PgError, PgResult};
 use super::migrations::{FIRST_FORMAT_WITH_NODES, Migration, current_format, migrations};

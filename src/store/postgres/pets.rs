@@ -14,7 +14,7 @@ use crate::store::pages::{PageWriter, rows_to_read};
 use crate::store::row::{SqlRow, read_pet, write_pet};
 
 /// Begins the transaction, with no limit on how slowly its rows are consumed. Each chunk has [`LONG_TIMEOUT`].
-const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+pub(super) const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
                      SET LOCAL statement_timeout = 29500; \
                      SET LOCAL idle_in_transaction_session_timeout = 0";
 

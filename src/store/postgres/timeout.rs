@@ -42,3 +42,27 @@ pub(super) async fn with_timeout_since<T>(
         Err(PgError::Unavailable(late))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::connector::{PREPARE_LIMITS, SET_LIMITS};
+    use super::super::{import, pets};
+    use super::*;
+
+    #[test]
+    fn the_limits_in_scripts_are_those_of_the_timeouts() {
+        let limit = |timeout| {
+            format!(
+                "statement_timeout = {};",
+                statement_timeout(timeout).as_millis()
+            )
+        };
+        for script in [SET_LIMITS, PREPARE_LIMITS] {
+            assert!(script.contains(&limit(REQUEST_TIMEOUT)), "{script}");
+        }
+        assert!(pets::BEGIN_SNAPSHOT.contains(&limit(LONG_TIMEOUT)));
+        let idle = REQUEST_TIMEOUT.as_millis() / 2;
+        let idle = format!("idle_in_transaction_session_timeout = {idle};");
+        assert!(import::SET_UP.contains(&idle));
+    }
+}

@@ -1,4 +1,4 @@
-//! The identity of an open file. One that is moved or removed stays open, and what is written to it is lost.
+//! The identity of a file. One that is moved or removed stays open, and what is written to it is lost.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 
-/// A file, and the path at which it was opened. The number of its inode is not reused while it is open.
+/// A file, and its path. While a process has it open, the number of its inode is not reused; this does not keep it open.
 #[derive(Clone, Debug)]
 pub(super) struct FileIdentity {
     path: PathBuf,
