@@ -29,7 +29,7 @@ use crate::access::Access;
 use crate::access::proxy::Client;
 use crate::api::ApiError;
 use crate::api::operation::READ_METHODS;
-use crate::clock::Timestamp;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::health;
 use crate::http::{
@@ -162,8 +162,8 @@ impl Service for Admin {
         true
     }
 
-    fn now(&self) -> Timestamp {
-        self.sources.clock.now()
+    fn clock(&self) -> &Clock {
+        &self.sources.clock
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {

@@ -199,6 +199,16 @@ impl Clock {
         }
     }
 
+    /// Whether its time is that of the system clock: it is not manual, and has read no reference clock.
+    pub fn is_system(&self) -> bool {
+        match &self.0 {
+            TimeSource::System(correction) => {
+                correction.base.load(Ordering::Relaxed) == UNKNOWN_BASE
+            }
+            TimeSource::Manual(_) => false,
+        }
+    }
+
     /// The time of a manual clock, so that another server can use it.
     pub fn manual_time(&self) -> Option<Timestamp> {
         matches!(self.0, TimeSource::Manual(_)).then(|| self.now())

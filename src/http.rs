@@ -9,6 +9,7 @@ mod body;
 mod client;
 mod connection;
 mod connections;
+mod date;
 mod dispatch;
 mod head;
 pub mod header;

@@ -4,13 +4,16 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use http::header::DATE;
 use hyper::Request;
 use hyper::body::Incoming;
 
+use super::date::date;
 use super::head::compact;
 use super::progress::{InFlightRequest, Progress};
 use super::request_id::RequestIds;
 use super::{Body, Exchange, Head, RequestBody, RequestId, Response, Service};
+use crate::clock::Clock;
 
 /// Passes a request to a service, and its response to hyper. `peer` is a reference: when hyper moves the future of a request, the bytes up
 /// to its last argument are copied, and the compiler would place an owned address after all other state of the future.
@@ -41,10 +44,22 @@ pub(super) async fn dispatch<S: Service>(
     }
     if !body.is_read() {
         // Boxed: few requests need this state.
-        return Ok(Box::pin(discard_rest(response, body, &exchange.id, in_flight)).await);
+        return Ok(Box::pin(discard_rest(
+            response,
+            body,
+            &exchange.id,
+            in_flight,
+            service.clock(),
+        ))
+        .await);
     }
     in_flight.ended = exchange.ended.get();
-    Ok(into_hyper(response, &exchange.id, in_flight))
+    Ok(into_hyper(
+        response,
+        &exchange.id,
+        in_flight,
+        service.clock(),
+    ))
 }
 
 /// Reads the rest of a body after its response is ready, so that the connection can be reused. Otherwise closes the connection.
@@ -53,6 +68,7 @@ async fn discard_rest(
     mut body: RequestBody,
     id: &RequestId,
     in_flight: InFlightRequest,
+    clock: &Clock,
 ) -> hyper::Response<Body> {
     if !response.close {
         body.discard_rest().await;
@@ -61,13 +77,14 @@ async fn discard_rest(
         in_flight.progress.lingers.set(true);
         response.close = true;
     }
-    into_hyper(response, id, in_flight)
+    into_hyper(response, id, in_flight, clock)
 }
 
 fn into_hyper(
     mut response: Response,
     id: &RequestId,
     in_flight: InFlightRequest,
+    clock: &Clock,
 ) -> hyper::Response<Body> {
     if in_flight.progress.draining.get() {
         // The client may have sent further requests, or be about to.
@@ -75,7 +92,11 @@ fn into_hyper(
         response.close = true;
     }
     let status = response.status;
-    let (headers, mut body) = response.into_parts(id);
+    let (mut headers, mut body) = response.into_parts(id);
+    // hyper sets that of the system, which costs less.
+    if !clock.is_system() {
+        headers.insert(DATE, date(clock.now()));
+    }
     if body.is_streamed() {
         body.hold_request(in_flight);
     }

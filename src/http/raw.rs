@@ -25,7 +25,7 @@ pub(super) fn reject(
     for (name, value) in &headers {
         add(name.as_str(), value.as_bytes());
     }
-    add("date", service.now().http_date().as_bytes());
+    add("date", service.clock().now().http_date().as_bytes());
     add("content-length", body.bytes().len().to_string().as_bytes());
     raw.extend_from_slice(b"\r\n");
     raw.extend_from_slice(body.bytes());

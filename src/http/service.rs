@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::request_id::RequestIds;
 use super::{Head, Rejection, RequestBody, RequestId, Response, Timeouts};
-use crate::clock::Timestamp;
+use crate::clock::Clock;
 
 /// A service that responds to requests. Each thread has its own instance.
 #[expect(
@@ -34,15 +34,16 @@ pub trait Service {
     /// Responds to a client whose request is not read. The response MUST have every header that all responses of the service have.
     fn reject(&self, reason: Rejection, peer: IpAddr, id: &RequestId) -> Response;
 
-    /// The time, for the `Date` of rejections and of all responses over HTTP/2. In other responses over HTTP/1.1, hyper sets `Date`.
-    fn now(&self) -> Timestamp;
+    /// The source of `Date`.
+    fn clock(&self) -> &Clock;
 
     /// Whether a client may choose this ID for its request.
     fn accepts_id(&self, _id: &[u8]) -> bool {
         true
     }
 
-    /// Whether a request over HTTP/2 is completed even if its client has reset the stream. Over HTTP/1.1, requests always are.
+    /// Whether all steps of a request over HTTP/2 are completed even if its client has reset the stream. Over HTTP/1.1, requests always
+    /// are. See [`Exchange::complete`] for one step.
     fn completes_requests(&self) -> bool {
         false
     }
@@ -66,6 +67,8 @@ pub struct Exchange {
     /// Whether too many requests are in flight, on all connections or from one address. Then the service MUST reject this
     /// one, or respond with a constant.
     pub is_over_limit: bool,
+    /// Whether the service is in a step that is completed even if the client resets its stream.
+    pub(super) in_whole_step: Cell<bool>,
     began: Instant,
     pub(super) ended: Cell<Option<Instant>>,
 }
@@ -77,9 +80,19 @@ impl Exchange {
             peer,
             id,
             is_over_limit: false,
+            in_whole_step: Cell::new(false),
             began,
             ended: Cell::new(None),
         }
+    }
+
+    /// Runs a step that is completed even if the client has reset the stream (HTTP/2): what another system has counted must be counted
+    /// here, too. Only for short steps.
+    pub async fn complete<T>(&self, step: impl Future<Output = T>) -> T {
+        self.in_whole_step.set(true);
+        let done = step.await;
+        self.in_whole_step.set(false);
+        done
     }
 
     /// Records the end of the request, and returns its duration. Reads the clock once for timeouts, log and metrics.

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use super::connections::{ConnectionLimits, Connections, Maximum};
 use super::request_id::RequestIds;
 use super::service::ThreadState;
 use super::*;
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -74,8 +75,9 @@ impl Service for Parts {
         Response::new(StatusCode::REQUEST_TIMEOUT)
     }
 
-    fn now(&self) -> Timestamp {
-        Timestamp::from_secs(0)
+    fn clock(&self) -> &Clock {
+        static CLOCK: LazyLock<Clock> = LazyLock::new(|| Clock::manual(Timestamp::from_secs(0)));
+        &CLOCK
     }
 }
 

@@ -17,7 +17,7 @@ use crate::access::proxy::Client;
 use crate::api::authority::Authority;
 use crate::api::operation::{MAX_TARGET_BYTES, READ_METHODS};
 use crate::api::{ApiError, Operation, Route};
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::fault::Fault;
 use crate::http::{
     Exchange, Head, RateLimitHeaders, ReachedLimit, Rejection, RequestBody, RequestId, Response,
@@ -98,7 +98,7 @@ impl Service for Pipeline {
             head,
             client,
             now,
-            is_over_limit: exchange.is_over_limit,
+            exchange,
             last_key,
         };
         let result = {
@@ -159,8 +159,8 @@ impl Service for Pipeline {
         response
     }
 
-    fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+    fn clock(&self) -> &Clock {
+        &self.shared.clock
     }
 
     /// Rejects IDs that contain what looks like a key: IDs are logged.
@@ -194,7 +194,7 @@ struct Request<'a> {
     head: &'a Head<'a>,
     client: Client,
     now: Timestamp,
-    is_over_limit: bool,
+    exchange: &'a Exchange,
     last_key: &'a LastKey,
 }
 
@@ -209,7 +209,7 @@ impl Pipeline {
             route, head, now, ..
         } = *request;
         // A preflight gets its response: otherwise the browser would not send the request, and the page could not read its 503.
-        if request.is_over_limit && !matches!(route, Route::Preflight { .. }) {
+        if request.exchange.is_over_limit && !matches!(route, Route::Preflight { .. }) {
             self.metrics.rejected_streams.add(1);
             return Err(ApiError::Overloaded);
         }
@@ -228,7 +228,9 @@ impl Pipeline {
             };
         }
         let key = self.authenticate(request, state).await?;
-        self.limit(&key, now, state).await?;
+        // What Redis has counted, and a ban, must be known here, too.
+        let limited = self.limit(&key, now, state);
+        request.exchange.complete(limited).await?;
         let authority = check_head(head)?;
         let requests_fault = || head.all(&X_FAULT).next().is_some();
         Fault::PanicInRequest.panic_if(requests_fault);

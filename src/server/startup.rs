@@ -20,7 +20,7 @@ use crate::access::auth_failures::AuthFailures;
 use crate::api::cors::Cors;
 use crate::api::operation::PublicResource;
 use crate::api::{ApiError, BaseUrls, Route};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::health;
 use crate::http::{
@@ -234,8 +234,8 @@ impl Service for StartupService {
         response
     }
 
-    fn now(&self) -> Timestamp {
-        self.clock.now()
+    fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     fn accepts_id(&self, id: &[u8]) -> bool {

@@ -1,6 +1,5 @@
 //! One request: passed to the service, and its response to h2.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -9,11 +8,11 @@ use std::task::Poll;
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
-use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_LENGTH, DATE, HeaderMap};
 use http::{Method, Request, StatusCode};
 
+use super::super::date::date;
 use super::super::head::compact;
-use super::super::header::{self, LastValue, last_value};
 use super::super::linger::{Linger, SILENCE_TIMEOUT};
 use super::super::progress::InFlightRequest;
 use super::super::service::ThreadState;
@@ -21,7 +20,6 @@ use super::super::timeouts::SHUTDOWN_GRACE;
 use super::super::{Exchange, Head, RequestBody, Response, Service};
 use super::received::ReceivedBody;
 use super::send::{ConnectionContext, WhenFull, send_body};
-use crate::clock::Timestamp;
 
 /// Starts a request. Most end immediately; the others become tasks.
 pub(super) fn start<S: Service + 'static>(
@@ -72,7 +70,7 @@ async fn serve<S: Service>(
                 if needs_continue.as_ref().is_some_and(|needed| needed.take()) {
                     send_continue(respond);
                 }
-                if service.completes_requests() {
+                if service.completes_requests() || exchange.in_whole_step.get() {
                     return Poll::Pending;
                 }
                 // The client has reset the stream, or the connection has ended.
@@ -116,7 +114,7 @@ async fn send<S: Service>(
     response.close = false;
     let status = response.status;
     let (mut headers, body) = response.into_parts(&exchange.id);
-    headers.insert(DATE, date(context.thread.service.now()));
+    headers.insert(DATE, date(context.thread.service.clock().now()));
     // A 204 must not have a length, and a 304 only that of the 200 that it replaces (RFC 9110).
     let has_content = !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if !body.is_streamed() && has_content {
@@ -142,17 +140,4 @@ async fn send<S: Service>(
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     let length = headers.get(CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
-}
-
-thread_local! {
-    /// The last `Date`, by its second.
-    static LAST_DATE: LastValue<i64> =
-        const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
-}
-
-/// The value of `Date`, formatted once a second.
-fn date(now: Timestamp) -> HeaderValue {
-    let second = now.as_millis().div_euclid(1_000);
-    let make = || (second, header::value(now.http_date()));
-    last_value(&LAST_DATE, |last| *last == second, make)
 }

@@ -9,7 +9,7 @@ use crate::access::{Authentication, Credentials, SecretGrant};
 use crate::api::ApiError;
 use crate::clock::Timestamp;
 use crate::key::KeyIdentity;
-use crate::limit::{Admission, BanChange};
+use crate::limit::{Admission, Ban, BanChange};
 use crate::metrics::RejectedBy;
 
 impl Pipeline {
@@ -68,8 +68,12 @@ impl Pipeline {
         if decision.first_unstored {
             write_behind.mark_used(self.worker, key);
         }
-        if let Some(ban) = decision.unstored_ban {
-            self.store_ban(key.identity, ban);
+        if let Some(change) = decision.unstored_ban {
+            // Not one that is only moved. The reply with it was lost, or it came from a node that could not store it.
+            if change.replaces.is_none() {
+                self.report_ban(key.identity, &change.ban);
+            }
+            self.store_ban(key.identity, change);
         }
         match decision.admission {
             Admission::Admitted => Ok(()),
@@ -83,8 +87,7 @@ impl Pipeline {
             Admission::Banned { until, new } => {
                 self.metrics.count_rejection(RejectedBy::Ban);
                 if let Some(ban) = new {
-                    self.metrics.bans.add(1);
-                    tracing::warn!(key = key.identity.id.0, until = %ban.until, "key banned");
+                    self.report_ban(key.identity, &ban);
                     self.store_ban(key.identity, ban.into());
                 }
                 Err(ApiError::KeyBanned {
@@ -92,6 +95,11 @@ impl Pipeline {
                 })
             }
         }
+    }
+
+    fn report_ban(&self, key: KeyIdentity, ban: &Ban) {
+        self.metrics.bans.add(1);
+        tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
     }
 
     /// Stores a ban immediately, so that it survives a crash. If this fails, the next flush retries it.
