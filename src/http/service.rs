@@ -43,7 +43,7 @@ pub trait Service {
     }
 
     /// Whether all steps of a request over HTTP/2 are completed even if its client has reset the stream. Over HTTP/1.1, requests always
-    /// are. See [`Exchange::complete`] for one step.
+    /// are. See [`Exchange::complete_step`] for one step.
     fn completes_requests(&self) -> bool {
         false
     }
@@ -86,13 +86,10 @@ impl Exchange {
         }
     }
 
-    /// Runs a step that is completed even if the client has reset the stream (HTTP/2): what another system has counted must be counted
-    /// here, too. Only for short steps.
-    pub async fn complete<T>(&self, step: impl Future<Output = T>) -> T {
-        self.in_whole_step.set(true);
-        let done = step.await;
-        self.in_whole_step.set(false);
-        done
+    /// Sets whether the service is in a step that is completed even if the client has reset the stream (HTTP/2): what another system has
+    /// counted must be counted here, too. Only for short steps.
+    pub fn complete_step(&self, in_step: bool) {
+        self.in_whole_step.set(in_step);
     }
 
     /// Records the end of the request, and returns its duration. Reads the clock once for timeouts, log and metrics.

@@ -228,9 +228,7 @@ impl Pipeline {
             };
         }
         let key = self.authenticate(request, state).await?;
-        // What Redis has counted, and a ban, must be known here, too.
-        let limited = self.limit(&key, now, state);
-        request.exchange.complete(limited).await?;
+        self.limit(&key, request, state).await?;
         let authority = check_head(head)?;
         let requests_fault = || head.all(&X_FAULT).next().is_some();
         Fault::PanicInRequest.panic_if(requests_fault);

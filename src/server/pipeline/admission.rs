@@ -7,7 +7,6 @@ use super::super::shared::Shared;
 use super::{Pipeline, Request};
 use crate::access::{Authentication, Credentials, SecretGrant};
 use crate::api::ApiError;
-use crate::clock::Timestamp;
 use crate::key::KeyIdentity;
 use crate::limit::{Admission, Ban, BanChange};
 use crate::metrics::RejectedBy;
@@ -52,7 +51,7 @@ impl Pipeline {
     pub(super) async fn limit(
         &self,
         key: &SecretGrant,
-        now: Timestamp,
+        request: &Request<'_>,
         state: &RequestState,
     ) -> Result<(), ApiError> {
         let Shared {
@@ -61,8 +60,13 @@ impl Pipeline {
             ..
         } = &*self.shared;
         let meter = access.directory.meter(key);
-        let decided = self.limiter.decide(key.identity, meter, key.limits, now);
+        let decided = self
+            .limiter
+            .decide(key.identity, meter, key.limits, request.now);
+        // Redis may have counted the request, or banned the key.
+        request.exchange.complete_step(true);
         let decision = decided.await;
+        request.exchange.complete_step(false);
         let now = decision.now;
         state.quota.set(Some(decision.quota));
         if decision.first_unstored {
