@@ -56,8 +56,8 @@ const MAX_LOOKUPS: usize = 4;
 /// The timeout of a lookup, including the time that it waits for its turn.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Counts a lookup that fails, or whose request is cancelled, as a failed authentication. Otherwise a client that resets its streams, or
-/// that sends keys while the database fails, could have any number of keys looked up.
+/// Counts a lookup that fails, or whose request is cancelled, as a failed authentication. Otherwise a client that resets its
+/// streams, or that sends keys while the database fails, could have any number of keys looked up.
 struct UnfinishedLookup<'a>(&'a AuthFailures, IpAddr, Timestamp);
 
 impl Drop for UnfinishedLookup<'_> {

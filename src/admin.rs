@@ -1,6 +1,6 @@
-//! The admin listener, for operators: the dashboard and its API, metrics and health. Without a token, which only a listener
-//! on loopback may lack, everyone can read and nobody can change anything; with one, metrics require
-//! it, and the API requires it or a session. Health checks, the page itself, logging in, and asking whether there is a session need no credentials.
+//! The admin listener, for operators: the dashboard and its API, metrics and health. Without a token, which only a listener on
+//! loopback may lack, everyone can read and nobody can change anything; with one, metrics require it, and the API requires it or a
+//! session. Health checks, the page itself, logging in, and asking whether there is a session need no credentials.
 
 mod api;
 mod exposition;

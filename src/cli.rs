@@ -104,8 +104,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         false => {
             let args = with_default_command(args);
             if args.get(1).is_some_and(|command| command == "serve") {
-                // This may execute the program again, so it comes before anything is read: a configuration from a pipe can be read only once, and a
-                // socket can be taken only once.
+                // This may execute the program again, so it comes before anything is read: a configuration from a pipe can be read
+                // only once, and a socket can be taken only once.
                 allocator::reexec_with_immediate_purge();
             }
             parse(args).and_then(|cli| dispatch(cli.command))
@@ -212,9 +212,9 @@ fn config_file(matches: &clap::ArgMatches) -> Option<(&'static str, PathBuf)> {
     Some((source, path.clone()))
 }
 
-/// The options that another one overrides, because its source takes precedence: the admin token or its file; and the password file, if
-/// sources that take precedence over it name all databases of this command, and each of them has a password or needs none. The file is then
-/// meant for another database.
+/// The options that another one overrides, because its source takes precedence: the admin token or its file; and the password file,
+/// if sources that take precedence over it name all databases of this command, and each of them has a password or needs none. The
+/// file is then meant for another database.
 fn overridden(matches: &clap::ArgMatches) -> Vec<&'static str> {
     if let Some((_, matches)) = matches.subcommand() {
         return overridden(matches);

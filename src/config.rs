@@ -193,7 +193,8 @@ impl TryFrom<ServeOptions> for Config {
 }
 
 impl Config {
-    /// The certificate of the admin listener, unless it is on loopback: traffic cannot be observed there, and health checks need no certificate.
+    /// The certificate of the admin listener, unless it is on loopback: traffic cannot be observed there, and health checks need no
+    /// certificate.
     pub(crate) fn admin_tls(&self, admin: SocketAddr) -> Option<&TlsFiles> {
         self.tls.as_ref().filter(|_| !is_loopback(admin))
     }

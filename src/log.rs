@@ -1,7 +1,7 @@
-//! The log on standard error: one line for each request, and events. Lines are buffered and written by a separate thread, so that no
-//! request waits for a slow terminal or pipe. Query strings, paths and headers of requests are not logged, because they could contain
-//! a misplaced secret. The exceptions: the path of a change by the admin API, in which only IDs vary; a valid `X-Request-Id`; and, from a
-//! trusted proxy, the client's address.
+//! The log on standard error: one line for each request, and events. Lines are buffered and written by a separate thread, so that
+//! no request waits for a slow terminal or pipe. Query strings, paths and headers of requests are not logged, because they could
+//! contain a misplaced secret. The exceptions: the path of a change by the admin API, in which only IDs vary; a valid
+//! `X-Request-Id`; and, from a trusted proxy, the client's address.
 
 mod events;
 mod format;

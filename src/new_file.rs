@@ -77,8 +77,8 @@ impl NewFile {
             true => {
                 let real = target.canonicalize().map_err(failed)?;
                 let there = real.metadata().map_err(failed)?;
-                // In a folder such as /tmp, the kernel does not follow a link of another user, but `canonicalize` does. So the link must
-                // lead to the file that `metadata` found, for which the kernel followed it.
+                // In a folder such as /tmp, the kernel does not follow a link of another user, but `canonicalize` does. So the link
+                // must lead to the file that `metadata` found, for which the kernel followed it.
                 if found != Some((there.dev(), there.ino())) {
                     return Err(failed(io::Error::other("it was replaced by a link")));
                 }

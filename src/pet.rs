@@ -1,4 +1,5 @@
-//! The animal, called `Pet` in code and `pets` in paths and commands: its types, which cannot hold an invalid value, and its JSON format.
+//! The animal, called `Pet` in code and `pets` in paths and commands: its types, which cannot hold an invalid value, and its JSON
+//! format.
 
 mod blank;
 mod body;

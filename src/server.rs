@@ -1,5 +1,6 @@
-//! The server: opens the store and runs the services on threads, each with a single-threaded runtime: one thread for each core, with its
-//! own listening socket unless the service manager passes one, which all share; one for the admin listener; and one for background tasks.
+//! The server: opens the store and runs the services on threads, each with a single-threaded runtime: one thread for each core,
+//! with its own listening socket unless the service manager passes one, which all share; one for the admin listener; and one for
+//! background tasks.
 
 mod background;
 mod error_log_limiter;
@@ -50,8 +51,9 @@ const MAX_ADMIN_STREAMS: Maximum = Maximum {
     per_address: 12 * MAX_ADMIN_CONNECTIONS,
 };
 
-/// Reads the TLS files, checks the folder of backups and binds the sockets before it opens the store: a first startup that fails there
-/// creates no files. If opening takes long, health checks get responses meanwhile, and the service manager waits. Then starts all threads.
+/// Reads the TLS files, checks the folder of backups and binds the sockets before it opens the store: a first startup that fails
+/// there creates no files. If opening takes long, health checks get responses meanwhile, and the service manager waits. Then starts
+/// all threads.
 pub async fn start(
     config: &Config,
     clock: Clock,

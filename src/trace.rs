@@ -1,6 +1,6 @@
 //! Spans of a request, for OpenTelemetry. They exist only in builds with the feature `otel`: in all others the types are empty and
-//! their methods do nothing, so that they cost nothing. No span contains a key or a query string, or a header other than `X-Request-Id`,
-//! the trace context and, from a trusted proxy, the client's address and scheme.
+//! their methods do nothing, so that they cost nothing. No span contains a key or a query string, or a header other than
+//! `X-Request-Id`, the trace context and, from a trusted proxy, the client's address and scheme.
 
 #[cfg(not(feature = "otel"))]
 mod none;

@@ -137,7 +137,8 @@ fn without_times(line: &str) -> String {
 enum Place {
     /// In the folder of the project, with data elsewhere: a developer may have animals in this folder.
     Project,
-    /// In an empty folder, with the program in the path, and no option in the environment except `ANIMAL_STORE_CONFIG`, which is `/dev/null`.
+    /// In an empty folder, with the program in the path, and no option in the environment except `ANIMAL_STORE_CONFIG`, which is
+    /// `/dev/null`.
     Installed,
 }
 

@@ -72,7 +72,8 @@ impl Admin {
             match *head.method {
                 Method::POST => return self.log_in(head, body, client).await,
                 Method::DELETE => {}
-                // `open`: whether the page can use the API without asking for the token. A 401 would be an error in the browser's console.
+                // `open`: whether the page can use the API without asking for the token. A 401 would be an error in the browser's
+                // console.
                 _ => {
                     let open = json!({"open": self.guard.has_access(head)});
                     return Ok(respond_json(StatusCode::OK, &open));

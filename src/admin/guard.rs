@@ -1,6 +1,6 @@
-//! Who may see and change what. A dashboard in a browser can be attacked by other sites: DNS rebinding makes a foreign name resolve to this server,
-//! and forms and scripts of other sites can send requests. So the name and the origin of a request are checked besides its
-//! credentials; not those of a request for metrics, which Prometheus may send to any name.
+//! Who may see and change what. A dashboard in a browser can be attacked by other sites: DNS rebinding makes a foreign name resolve
+//! to this server, and forms and scripts of other sites can send requests. So the name and the origin of a request are checked
+//! besides its credentials; not those of a request for metrics, which Prometheus may send to any name.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;

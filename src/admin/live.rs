@@ -35,7 +35,8 @@ const MAX_COUNT_PAUSE: Duration = Duration::from_secs(600);
 /// Between its bounds, the pause is this many times as long as the count.
 const COUNT_PAUSE_FACTOR: u32 = 200;
 
-/// The factor of the pause after a failed count. It is smaller, because the time of a failed count says little about the number of animals.
+/// The factor of the pause after a failed count. It is smaller, because the time of a failed count says little about the number of
+/// animals.
 const FAILED_COUNT_PAUSE_FACTOR: u32 = 5;
 
 /// How long a count is recent enough for the overview; longer if counting takes long.

@@ -16,8 +16,8 @@ const MAX_AGE: Duration = Duration::from_hours(12);
 const MAX_SESSIONS: usize = 64;
 
 pub(super) struct Sessions {
-    /// The name of the cookie. It is random: cookies do not distinguish ports, so the servers of one machine, or behind tunnels from it,
-    /// would replace each other's.
+    /// The name of the cookie. It is random: cookies do not distinguish ports, so the servers of one machine, or behind tunnels
+    /// from it, would replace each other's.
     cookie_name: String,
     open: Mutex<Vec<Session>>,
 }

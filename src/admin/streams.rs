@@ -1,5 +1,6 @@
-//! The open streams of live data. A viewer who has the maximum and opens another loses the stream of the same tab, or else the oldest one.
-//! If the maximum of all viewers is reached, the viewer with the most loses one, so that no script that opens many can keep others out.
+//! The open streams of live data. A viewer who has the maximum and opens another loses the stream of the same tab, or else the
+//! oldest one. If the maximum of all viewers is reached, the viewer with the most loses one, so that no script that opens many can
+//! keep others out.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

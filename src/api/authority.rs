@@ -14,7 +14,8 @@ const MAX_LENGTH: usize = 255;
 pub(crate) struct Authority<'a>(&'a [u8]);
 
 impl<'a> Authority<'a> {
-    /// The authority of a request: of its target in absolute form, its `:authority` in HTTP/2, or its `Host`. Only HTTP/1.0 may have none.
+    /// The authority of a request: of its target in absolute form, its `:authority` in HTTP/2, or its `Host`. Only HTTP/1.0 may
+    /// have none.
     pub(crate) fn of(head: &Head<'a>) -> Result<Option<Self>, ApiError> {
         let invalid = |problem: &str| ApiError::InvalidParameter {
             name: "Host",
@@ -62,8 +63,8 @@ impl<'a> Authority<'a> {
 }
 
 thread_local! {
-    /// The last authority that this thread accepted, of at most [`MAX_LENGTH`] bytes. Clients know a deployment by one name or very few, and
-    /// comparing costs a quarter of checking, which saves 0.7 % of the instructions of a list request.
+    /// The last authority that this thread accepted, of at most [`MAX_LENGTH`] bytes. Clients know a deployment by one name or very
+    /// few, and comparing costs a quarter of checking, which saves 0.7 % of the instructions of a list request.
     static LAST_AUTHORITY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

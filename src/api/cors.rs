@@ -100,7 +100,8 @@ impl Cors {
         }
     }
 
-    /// If all origins are allowed, allows pages to read the response to a request that was not read, and whose origin is therefore unknown.
+    /// If all origins are allowed, allows pages to read the response to a request that was not read, and whose origin is therefore
+    /// unknown.
     pub(crate) fn allow_unknown(&self, response: &mut Response) {
         if !self.0.is_empty() {
             Self::add_headers(

@@ -1,5 +1,5 @@
-//! Deprecated operations: every response announces the removal, and from that day on the operation responds with 410. The dates are in the
-//! table of operations.
+//! Deprecated operations: every response announces the removal, and from that day on the operation responds with 410. The dates are
+//! in the table of operations.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;

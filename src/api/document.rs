@@ -1,4 +1,5 @@
-//! The OpenAPI document as it is served: the hand-written `openapi.yaml`, and the same as JSON, with the URLs of this deployment filled in.
+//! The OpenAPI document as it is served: the hand-written `openapi.yaml`, and the same as JSON, with the URLs of this deployment
+//! filled in.
 //!
 //! `openapi.json` is generated from `openapi.yaml`, so that the server has no parser for YAML. After changing `openapi.yaml`, run
 //! `ANIMAL_STORE_TEST_WRITE=1 cargo test --lib openapi_json`.

@@ -23,7 +23,8 @@ const BANNED_MESSAGE: &str =
 
 const UNAVAILABLE_MESSAGE: &str = "The service is temporarily unavailable. Try again in a moment.";
 
-/// The message of an exceeded limit up to the seconds. Like [`BANNED_MESSAGE`] and [`TOO_MANY_FAILURES_MESSAGE`], it needs no escaping in JSON.
+/// The message of an exceeded limit up to the seconds. Like [`BANNED_MESSAGE`] and [`TOO_MANY_FAILURES_MESSAGE`], it needs no
+/// escaping in JSON.
 const fn exceeded(period: &Period) -> &'static str {
     match period {
         Period::Minute => {
@@ -212,8 +213,8 @@ impl ApiError {
         response
     }
 
-    /// The body, as it is sent. Those of a missing and of an invalid API key are built once, which saves 6 % of the instructions of a 401.
-    /// They are never freed, so that copies share no reference count.
+    /// The body, as it is sent. Those of a missing and of an invalid API key are built once, which saves 6 % of the instructions of
+    /// a 401. They are never freed, so that copies share no reference count.
     fn body(&self) -> Bytes {
         static MISSING: LazyLock<Bytes> =
             LazyLock::new(|| Bytes::from_static(ApiError::MissingApiKey.build_body().leak()));

@@ -16,7 +16,8 @@ use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 
 /// Copy everything into another, empty database, such as from SQLite to PostgreSQL or back.
 ///
-/// No server may use the source or the target meanwhile. The two are compared at the end, and nothing is committed unless they are equal.
+/// No server may use the source or the target meanwhile. The two are compared at the end, and nothing is committed unless they are
+/// equal.
 #[derive(Debug, clap::Args)]
 pub(super) struct CopyCommand {
     /// Database to copy: sqlite:PATH or postgres://USER:PASSWORD@HOST:PORT/NAME
@@ -31,7 +32,8 @@ pub(super) struct CopyCommand {
     /// File whose first line is the password for PostgreSQL; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     database_password_file: Option<PathBuf>,
-    /// PEM file with the CAs that sign the certificate of PostgreSQL; by default those that the system trusts, but sslmode=verify-ca requires a file
+    /// PEM file with the CAs that sign the certificate of PostgreSQL; by default those that the system trusts, but
+    /// sslmode=verify-ca requires a file
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
     #[command(flatten)]

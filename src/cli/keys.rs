@@ -199,7 +199,8 @@ impl Command {
     }
 }
 
-/// Rotates a key, and returns the time of the rotation. During the grace period of an earlier rotation it asks for confirmation, which takes time.
+/// Rotates a key, and returns the time of the rotation. During the grace period of an earlier rotation it asks for confirmation,
+/// which takes time.
 async fn rotate(
     store: &Store,
     id: KeyId,

@@ -1,4 +1,5 @@
-//! `animal-store orders`: places, completes and cancels orders. Changes are visible on a running server within a second, on several nodes within five.
+//! `animal-store orders`: places, completes and cancels orders. Changes are visible on a running server within a second, on several
+//! nodes within five.
 
 use anyhow::Context;
 use clap::Subcommand;

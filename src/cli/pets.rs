@@ -1,4 +1,5 @@
-//! `animal-store pets`: lists, changes, removes, imports and exports animals. Changes are visible on a running server within a second, on several nodes within five.
+//! `animal-store pets`: lists, changes, removes, imports and exports animals. Changes are visible on a running server within a
+//! second, on several nodes within five.
 
 mod bad_lines;
 mod export;

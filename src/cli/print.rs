@@ -76,8 +76,8 @@ pub(super) fn counted(count: u64, name: &str) -> String {
     format!("{count} {name}{plural}")
 }
 
-/// A line in which every control character is visible, those that change the direction of text included: names come from clients, backups
-/// and other users, and could end the line, be commands to the terminal, or reorder what is next to them.
+/// A line in which every control character is visible, those that change the direction of text included: names come from clients,
+/// backups and other users, and could end the line, be commands to the terminal, or reorder what is next to them.
 pub(super) fn escaped(line: &str) -> String {
     let mut escaped = String::with_capacity(line.len());
     for character in line.chars() {

@@ -17,7 +17,8 @@ use crate::plan::Plan;
 use crate::server::{self, Running, Traces};
 use crate::systemd::ServiceManager;
 
-/// How long the handling of a signal or a failure waits for the startup message to be printed: it may contain the secret of the first key.
+/// How long the handling of a signal or a failure waits for the startup message to be printed: it may contain the secret of the
+/// first key.
 const PRINT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn run(options: ServeOptions) -> Outcome {

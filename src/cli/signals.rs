@@ -21,7 +21,8 @@ const DUPLICATE_WITHIN: Duration = Duration::from_millis(50);
 
 const HANGUP: &str = "SIGHUP";
 
-/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail. By default a signal terminates the process without a message.
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail. By default a signal terminates the process without a
+/// message.
 pub(super) fn survive_file_size_limit() -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let _context = runtime.enter();

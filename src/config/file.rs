@@ -1,5 +1,5 @@
-//! The configuration file. Its values become the defaults of the options of the command line, so that each value is parsed in one place,
-//! wherever it came from.
+//! The configuration file. Its values become the defaults of the options of the command line, so that each value is parsed in one
+//! place, wherever it came from.
 
 use std::fs::File;
 use std::path::Path;

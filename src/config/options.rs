@@ -33,7 +33,8 @@ pub(crate) struct DatabaseOptions {
     /// File whose first line is the password for PostgreSQL; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) database_password_file: Option<PathBuf>,
-    /// PEM file with the CAs that sign the certificates of PostgreSQL and Redis; by default those that the system trusts, but sslmode=verify-ca requires a file
+    /// PEM file with the CAs that sign the certificates of PostgreSQL and Redis; by default those that the system trusts, but
+    /// sslmode=verify-ca requires a file
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_cert: Option<PathBuf>,
     #[command(flatten)]
@@ -115,7 +116,8 @@ pub(crate) struct ServeOptions {
     /// File whose first line is the token, instead of --admin-token; rejected if every user can read it
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
-    /// Host names, besides IP addresses and localhost, by which clients reach the dashboard and the admin API; can be repeated, or separated by commas
+    /// Host names, besides IP addresses and localhost, by which clients reach the dashboard and the admin API; can be repeated, or
+    /// separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = listed(host_name))]
     pub(crate) admin_host: Vec<String>,
     /// PEM file with the certificate and its chain: serves HTTPS with HTTP/2 and HTTP/1.1; read again when it changes
@@ -171,7 +173,8 @@ pub(crate) struct ServeOptions {
     /// Neither create nor migrate the database; use `animal-store migrate` for that
     #[arg(long)]
     pub(crate) no_migrate: bool,
-    /// Maximum number of connections; at the limit the one that has waited longest for its client is closed; if none waits for its client, a new one gets 503
+    /// Maximum number of connections; at the limit the one that has waited longest for its client is closed; if none waits for its
+    /// client, a new one gets 503
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     pub(crate) max_connections: usize,
     /// Maximum number of connections from one address (IPv6: one /64); trusted proxies are exempt

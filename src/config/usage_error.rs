@@ -26,9 +26,9 @@ pub(crate) fn one_line_about(error: &clap::Error, command: &Command, args: &[OsS
     }
 }
 
-/// Returns the first paragraph of clap's message in one line, with a suggestion or the possible values. The value of a secret option is
-/// left out, because a mistyped token is still sensitive; so are URLs with a user name, which may contain a password, and API keys, which may
-/// have been typed in place of an ID.
+/// Returns the first paragraph of clap's message in one line, with a suggestion or the possible values. The value of a secret
+/// option is left out, because a mistyped token is still sensitive; so are URLs with a user name, which may contain a password, and
+/// API keys, which may have been typed in place of an ID.
 pub(super) fn one_line(error: &clap::Error, option: Option<&Arg>) -> String {
     key::without_keys(&described(error, option))
 }
@@ -42,8 +42,8 @@ fn described(error: &clap::Error, option: Option<&Arg>) -> String {
             .unwrap_or_default();
         return format!("missing subcommand: use {usage}");
     }
-    // Messages with what was typed are written here. In clap's text, a search for what may be secret could fail, because its white space
-    // may be different, and a blank line would look like the end of the first paragraph.
+    // Messages with what was typed are written here. In clap's text, a search for what may be secret could fail, because its white
+    // space may be different, and a blank line would look like the end of the first paragraph.
     let value = string(error, ContextKind::InvalidValue);
     if let Some(value) = value.filter(|value| !value.is_empty()) {
         let shown = quoted(value, option.is_some_and(Arg::is_hide_env_values_set));

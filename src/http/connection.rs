@@ -48,8 +48,8 @@ pub(super) async fn serve<S: Service>(
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service)
     );
-    // The task of the connection is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a list
-    // request.
+    // The task of the connection is woken at shutdown: a select on the connection and the shutdown was 1 % of the instructions of a
+    // list request.
     let ended = poll_fn(|cx| match connection.as_mut().poll(cx) {
         Poll::Ready(ended) => Poll::Ready(Some(ended)),
         Poll::Pending if draining.get() => Poll::Ready(None),

@@ -64,8 +64,8 @@ struct OpenConnections {
     streams: usize,
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
-    /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is skipped.
-    /// Connections that are not in this list have a later rank, unless only unread responses were found.
+    /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is
+    /// skipped. Connections that are not in this list have a later rank, unless only unread responses were found.
     longest_waiting: Vec<(u64, u64)>,
 }
 
@@ -167,7 +167,8 @@ impl OpenConnections {
         }
         waiting.sort_unstable_by(|one, other| other.cmp(one));
         // Those with a rank in the future have an unread response: connections that begin to wait before then come first, so these
-        // are listed only if there is nothing else. Then they may be evicted too early, but a search for each eviction would cost too much.
+        // are listed only if there is nothing else. Then they may be evicted too early, but a search for each eviction would cost
+        // too much.
         let unread = waiting.partition_point(|(rank, _)| Some(*rank) > now);
         if unread < waiting.len() {
             waiting.drain(..unread);
@@ -191,8 +192,8 @@ impl Slot {
         &self.activity
     }
 
-    /// Reserves streams until this connection has at least this many besides the first, unless too many are in flight on all connections,
-    /// or from this address. They are reserved several at a time, because all threads share the lock.
+    /// Reserves streams until this connection has at least this many besides the first, unless too many are in flight on all
+    /// connections, or from this address. They are reserved several at a time, because all threads share the lock.
     pub(super) fn reserve(&self, streams: usize) -> bool {
         if streams <= self.reserved.get() {
             return true;

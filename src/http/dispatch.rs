@@ -15,8 +15,8 @@ use super::request_id::RequestIds;
 use super::{Body, Exchange, Head, RequestBody, RequestId, Response, Service};
 use crate::clock::Clock;
 
-/// Passes a request to a service, and its response to hyper. `peer` is a reference: when hyper moves the future of a request, the bytes up
-/// to its last argument are copied, and the compiler would place an owned address after all other state of the future.
+/// Passes a request to a service, and its response to hyper. `peer` is a reference: when hyper moves the future of a request, the
+/// bytes up to its last argument are copied, and the compiler would place an owned address after all other state of the future.
 pub(super) async fn dispatch<S: Service>(
     request: Request<Incoming>,
     peer: &IpAddr,

@@ -118,8 +118,8 @@ impl<'a> Head<'a> {
         head
     }
 
-    /// Whether a proxy may disagree about where the body ends: the `Transfer-Encoding` is not exactly one `chunked`. hyper accepts any list
-    /// that ends in `chunked`.
+    /// Whether a proxy may disagree about where the body ends: the `Transfer-Encoding` is not exactly one `chunked`. hyper accepts
+    /// any list that ends in `chunked`.
     pub fn has_ambiguous_framing(&self) -> bool {
         match self.transfer_encoding {
             Field::Absent => false,

@@ -1,6 +1,6 @@
 //! Lingering close: after a response whose client may still send, what arrives is read and discarded: the rest of a body or of a
-//! head that was rejected, requests after the last one that a shutdown completes, window updates of HTTP/2. A socket that is closed with
-//! unread data, or that receives data afterwards, resets the connection, and the client loses the response.
+//! head that was rejected, requests after the last one that a shutdown completes, window updates of HTTP/2. A socket that is closed
+//! with unread data, or that receives data afterwards, resets the connection, and the client loses the response.
 
 use std::cell::Cell;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! Failures to accept connections. While file descriptors are exhausted, an accept loop fails many times a second, and now and then succeeds:
-//! that is one line in the log when it starts, and one when it ends.
+//! Failures to accept connections. While file descriptors are exhausted, an accept loop fails many times a second, and now and then
+//! succeeds: that is one line in the log when it starts, and one when it ends.
 
 use std::time::Duration;
 

@@ -91,8 +91,8 @@ impl Progress {
         self.wait(Activity::mark_waiting)
     }
 
-    /// The same for a client that does not read from its socket what it was sent: its connection is evicted later, unless another request
-    /// on it ends meanwhile.
+    /// The same for a client that does not read from its socket what it was sent: its connection is evicted later, unless another
+    /// request on it ends meanwhile.
     pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
         self.wait(Activity::mark_writing)
     }

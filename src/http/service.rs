@@ -86,8 +86,8 @@ impl Exchange {
         }
     }
 
-    /// Sets whether the service is in a step that is completed even if the client has reset the stream (HTTP/2): what another system has
-    /// counted must be counted here, too. Only for short steps.
+    /// Sets whether the service is in a step that is completed even if the client has reset the stream (HTTP/2): what another
+    /// system has counted must be counted here, too. Only for short steps.
     pub fn complete_step(&self, in_step: bool) {
         self.in_whole_step.set(in_step);
     }

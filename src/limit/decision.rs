@@ -15,8 +15,8 @@ pub struct Decision {
     pub now: Timestamp,
     /// Whether the meter had nothing to store before this request.
     pub first_unstored: bool,
-    /// A ban that is to be stored and is not new: a clock that ran ahead had given it a start in the future, and this request has corrected
-    /// that; or the store does not have it.
+    /// A ban that is to be stored and is not new: a clock that ran ahead had given it a start in the future, and this request has
+    /// corrected that; or the store does not have it.
     pub unstored_ban: Option<BanChange>,
 }
 

@@ -111,7 +111,8 @@ impl RedisLimiter {
                 Ok(decided) if self.health.is_healthy() => return meter.adopt(limits, &decided),
                 // Another worker has lost Redis meanwhile, and may have counted already.
                 Ok(_) => {}
-                // Requests for keys on other nodes of a Redis Cluster fail too, because the connection is closed: they are not the cause.
+                // Requests for keys on other nodes of a Redis Cluster fail too, because the connection is closed: they are not the
+                // cause.
                 Err(error) => {
                     if self.open_breaker(&error.to_string()) || timer.is_late() {
                         self.last_failed_key.store(key.id.0, Ordering::Relaxed);

@@ -22,8 +22,8 @@ impl FileAccess {
         }
     }
 
-    /// Applies this access to a file of this process as far as the process is allowed to, without giving anybody more access. Returns the
-    /// access that the file then has.
+    /// Applies this access to a file of this process as far as the process is allowed to, without giving anybody more access.
+    /// Returns the access that the file then has.
     pub(super) fn apply_to(self, file: &File) -> io::Result<Self> {
         give_to(file, self.owner, self.group);
         let applied = Self::of(&file.metadata()?);

@@ -11,8 +11,8 @@
 //! | it is removed             | any       | none  | removed        | none          |
 //! | it is removed, by force   | any       | open  | removed        | cancelled     |
 //!
-//! An open order keeps its animal pending, so in the rows with an open order "any" means pending, unless the database was changed by hand; the end of the order
-//! corrects that. Everything else is rejected. Pure: no clock, no store.
+//! An open order keeps its animal pending, so in the rows with an open order "any" means pending, unless the database was changed
+//! by hand; the end of the order corrects that. Everything else is rejected. Pure: no clock, no store.
 
 use super::{OrderId, OrderState};
 use crate::clock::Timestamp;

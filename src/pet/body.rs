@@ -116,8 +116,8 @@ impl Fields<'_> {
     }
 }
 
-/// The exact value of a JSON number, or of a field of CSV that looks like one, if it is an int64. JSON has one kind of number: `2`, `2.0`
-/// and `20e-1` are the same, and some languages write the second.
+/// The exact value of a JSON number, or of a field of CSV that looks like one, if it is an int64. JSON has one kind of number: `2`,
+/// `2.0` and `20e-1` are the same, and some languages write the second.
 pub(super) fn parse_int64(text: &str) -> Option<i64> {
     if !text.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
         return None;

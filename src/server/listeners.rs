@@ -51,8 +51,8 @@ impl Listeners {
         Ok((api.local_addr()?, self.admin.local_addr()?))
     }
 
-    /// Raises the open-file limit, if necessary. Returns the number of connections that the API accepts: as many as configured, unless the
-    /// limit cannot be raised far enough.
+    /// Raises the open-file limit, if necessary. Returns the number of connections that the API accepts: as many as configured,
+    /// unless the limit cannot be raised far enough.
     pub(super) fn limit_connections(&self, config: &Config) -> usize {
         let wanted = config.max_connections;
         let other_files = OTHER_FILES + FILES_PER_WORKER * self.api.len() as u64;

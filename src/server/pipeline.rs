@@ -245,8 +245,8 @@ impl Pipeline {
         }
     }
 
-    /// Logs the cause of a 5xx as an error, which [`ErrorLogLimiter`](super::error_log_limiter::ErrorLogLimiter) limits during an outage, and notes it
-    /// for the log line of the request.
+    /// Logs the cause of a 5xx as an error, which [`ErrorLogLimiter`](super::error_log_limiter::ErrorLogLimiter) limits during an
+    /// outage, and notes it for the log line of the request.
     fn log_failure(&self, record: &RequestRecord<'_>, error: &ApiError) {
         let Some(cause) = error.cause() else { return };
         let (id, operation) = (record.id.as_str(), record.label.name());

@@ -21,8 +21,8 @@ use crate::trace;
 /// The pause before a failed last flush is retried.
 const FLUSH_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Writes cease to wait for an import this long before the drain timeout ends. An import that is suspended would block them for minutes,
-/// and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
+/// Writes cease to wait for an import this long before the drain timeout ends. An import that is suspended would block them for
+/// minutes, and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
 const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
 
 /// How long the shutdown waits for threads. After the drain, a thread waits up to a second for blocking work. One that takes longer
@@ -119,7 +119,8 @@ impl Running {
         Ok(())
     }
 
-    /// Stores the last usage. A temporary failure must not lose it, so it is retried while another attempt would end before the deadline.
+    /// Stores the last usage. A temporary failure must not lose it, so it is retried while another attempt would end before the
+    /// deadline.
     async fn last_flush(&self, deadline: Instant) -> store::Result<()> {
         loop {
             let began = Instant::now();

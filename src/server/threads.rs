@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
 
-/// How long the end of a thread waits for blocking work. A read for the dashboard has to end, or SQLite would leave its write-ahead log.
+/// How long the end of a thread waits for blocking work. A read for the dashboard has to end, or SQLite would leave its write-ahead
+/// log.
 const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Starts a thread with a separate runtime. Its end is reported to `ended`, with the reason: it panicked, it failed, or the server

@@ -292,7 +292,8 @@ mod tests {
             took[took.len() / 2]
         );
         println!("{figures}");
-        // Compared with the time of a flush, because both depend on the load of the machine: with one transaction, a creation waits for all of it.
+        // Compared with the time of a flush, because both depend on the load of the machine: with one transaction, a creation waits
+        // for all of it.
         let shortest = flushed.iter().min().copied().unwrap_or_default();
         assert!(p99 * 10 < shortest, "{figures}");
         assert!(longest * 2 < shortest, "{figures}");

@@ -1,4 +1,5 @@
-//! The types of the contract between a store and the rest of the service. Of the store, the engines import only these, `row`, `pages` and `writer`.
+//! The types of the contract between a store and the rest of the service. Of the store, the engines import only these, `row`,
+//! `pages` and `writer`.
 
 mod creation;
 mod database;
@@ -47,7 +48,8 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
-/// Distinguishes this deployment from others that share a Redis with it, or a folder of backups. A copy of the database has the same ID.
+/// Distinguishes this deployment from others that share a Redis with it, or a folder of backups. A copy of the database has the
+/// same ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentId(pub String);
 

@@ -58,8 +58,9 @@ macro_rules! dispatch {
     };
 }
 
-/// Copies everything. `notice` is called once a wait for the lock on an embedded target has lasted for a second, and `progress` with the
-/// rows that are done in a step, and the total. `stop` returns the name of a signal; after the commit has begun, it is too late.
+/// Copies everything. `notice` is called once a wait for the lock on an embedded target has lasted for a second, and `progress`
+/// with the rows that are done in a step, and the total. `stop` returns the name of a signal; after the commit has begun, it is too
+/// late.
 pub async fn copy(
     from: &Database,
     to: &Database,

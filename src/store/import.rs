@@ -52,10 +52,10 @@ impl Import {
         }
     }
 
-    /// Inserts all staged animals in one transaction, which nobody sees before [`Import::commit`]. MUST await while it waits for others:
-    /// if it is dropped meanwhile, nothing has happened. New IDs MUST be larger than that of every animal committed before, and those of
-    /// later animals larger than all of these. If an ID was taken meanwhile, nothing is imported. Creations of a running server MUST
-    /// NOT fail because of it.
+    /// Inserts all staged animals in one transaction, which nobody sees before [`Import::commit`]. MUST await while it waits for
+    /// others: if it is dropped meanwhile, nothing has happened. New IDs MUST be larger than that of every animal committed before,
+    /// and those of later animals larger than all of these. If an ID was taken meanwhile, nothing is imported. Creations of a
+    /// running server MUST NOT fail because of it.
     pub async fn insert(&mut self) -> std::result::Result<(), ImportError> {
         match &mut self.0 {
             Staging::Sqlite(import) => import.insert().await,

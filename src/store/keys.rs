@@ -59,9 +59,10 @@ impl Store {
         dispatch!(self.change_key(id, decide))
     }
 
-    /// Stores that a key is banned. MUST NOT store it for another key that has the ID of a lost one. MUST NOT replace a later ban, nor store one that has been ended by an unban; an unban dated
-    /// beyond the end of the ban comes from a clock that ran ahead, and ends none. A correction of the stored ban
-    /// ([`BanChange::replaces`]), whose start was in the future because a clock ran ahead, MUST replace it, although it begins earlier.
+    /// Stores that a key is banned. MUST NOT store it for another key that has the ID of a lost one. MUST NOT replace a later ban,
+    /// nor store one that has been ended by an unban; an unban dated beyond the end of the ban comes from a clock that ran ahead,
+    /// and ends none. A correction of the stored ban ([`BanChange::replaces`]), whose start was in the future because a clock ran
+    /// ahead, MUST replace it, although it begins earlier.
     pub async fn record_ban(&self, key: KeyIdentity, ban: impl Into<BanChange>) -> Result<()> {
         dispatch!(self.record_ban(key, ban.into()))
     }

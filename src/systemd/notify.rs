@@ -32,8 +32,8 @@ impl Notifier {
         Ok(Self(Some(Arc::new(NotifySocket { socket, name }))))
     }
 
-    /// Sends these lines in one datagram. A server whose service manager does not listen, or whose variable is invalid, still serves, and
-    /// logs it.
+    /// Sends these lines in one datagram. A server whose service manager does not listen, or whose variable is invalid, still
+    /// serves, and logs it.
     pub fn send(&self, lines: &str) {
         let Some(to) = &self.0 else { return };
         if let Err(error) = to.send(lines) {

@@ -1,4 +1,5 @@
-//! TLS for connections to other servers, such as PostgreSQL, Redis and the collector of traces: the CAs, the client certificate, and the handshake.
+//! TLS for connections to other servers, such as PostgreSQL, Redis and the collector of traces: the CAs, the client certificate,
+//! and the handshake.
 
 use std::error::Error;
 use std::io;

@@ -18,8 +18,8 @@ const LIMIT: u32 = 200;
 /// Windows that are exhausted. Each is that of another key, so that only one test has to wait for minutes to end.
 const WINDOWS: usize = 10;
 
-/// How many requests were admitted in each of this many windows. One during which Redis was too slow for a node, because this machine was
-/// busy, proves nothing, and is repeated with another key.
+/// How many requests were admitted in each of this many windows. One during which Redis was too slow for a node, because this
+/// machine was busy, proves nothing, and is repeated with another key.
 fn windows(cluster: &Cluster, count: usize) -> Vec<usize> {
     let mut windows = Vec::new();
     for _ in 0..count + 20 {
@@ -85,8 +85,8 @@ fn admitted(cluster: &Cluster) -> usize {
     admitted.into_inner()
 }
 
-/// How many requests of one key were admitted in each of this many minutes, one after the other. Clients wait for `Retry-After`, so all of
-/// them come back with the new minute at once.
+/// How many requests of one key were admitted in each of this many minutes, one after the other. Clients wait for `Retry-After`, so
+/// all of them come back with the new minute at once.
 fn minutes(cluster: &Cluster, count: usize) -> Vec<usize> {
     let (_, key) = cluster.key(LIMIT, 1_000_000);
     let nodes = cluster.clients(&key);

@@ -60,7 +60,8 @@ fn a_node_reads_and_writes_a_database_that_is_far_away_and_does_so_again_after_a
         let rounds = ["the node writes", "the node writes again"];
         for what in rounds.into_iter().filter(|_| parameters.is_empty()) {
             eventually(RECOVERY_TIME, what, || create() == 201);
-            // Immediately, on an open connection. The round trips take most of the time that a creation has, so it may fail if the machine pauses.
+            // Immediately, on an open connection. The round trips take most of the time that a creation has, so it may fail if the
+            // machine pauses.
             assert!((0..3).any(|_| create() == 201));
             let before = stored();
             reads();

@@ -14,8 +14,8 @@ use super::NODES;
 /// How long one creation may be retried.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Clients that create animals continuously. Each animal has its own name and `Idempotency-Key`, and a creation that fails is retried with
-/// the same key on the next node until it succeeds: so every name belongs to exactly one animal.
+/// Clients that create animals continuously. Each animal has its own name and `Idempotency-Key`, and a creation that fails is
+/// retried with the same key on the next node until it succeeds: so every name belongs to exactly one animal.
 pub(crate) struct Load {
     /// A client is replaced with its node: the new one has another address.
     pub(crate) nodes: Mutex<Vec<Client>>,

@@ -88,8 +88,8 @@ fn a_creation_whose_commit_is_late_may_have_been_made_and_the_response_says_so()
             let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
             postgres.psql("postgres", waiting).trim() == "1"
         });
-        // It waits for the transaction of the first one. Its deadline passes during its own commit, which begins after about 1.1 seconds
-        // and takes 1.3.
+        // It waits for the transaction of the first one. Its deadline passes during its own commit, which begins after about 1.1
+        // seconds and takes 1.3.
         let late = scope.spawn(|| create(&node.client, "late"));
         std::thread::sleep(Duration::from_millis(500));
         other.unlock();

@@ -95,8 +95,8 @@ fn a_database_of_a_newer_format_is_rejected_in_one_line_and_left_as_it_is() {
     assert_eq!(format, "99");
 }
 
-/// Databases that are compatible with PostgreSQL roll back transactions (40001) where PostgreSQL itself would wait. If it does the same,
-/// clients must not notice.
+/// Databases that are compatible with PostgreSQL roll back transactions (40001) where PostgreSQL itself would wait. If it does the
+/// same, clients must not notice.
 #[test]
 fn a_transaction_that_is_rolled_back_because_of_others_is_retried() {
     let mut cluster = Cluster::start();

@@ -1,5 +1,5 @@
-//! Nodes of two versions on one database. The later version is this one with one more migration of PostgreSQL. Whether nodes of this version
-//! can work with it depends on the test.
+//! Nodes of two versions on one database. The later version is this one with one more migration of PostgreSQL. Whether nodes of
+//! this version can work with it depends on the test.
 
 use std::time::{Duration, Instant};
 

@@ -38,8 +38,8 @@ fn a_creation_whose_client_got_503_is_not_stored_when_the_lock_is_released_thoug
     other.lock_all();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| key.create(&rex()));
-        // The second creation, which is sent below, reaches PostgreSQL only when the first has failed. It would still be waiting for the
-        // lock when its own client gets a 503.
+        // The second creation, which is sent below, reaches PostgreSQL only when the first has failed. It would still be waiting
+        // for the lock when its own client gets a 503.
         std::thread::sleep(Duration::from_millis(700));
         // PostgreSQL gets the third together with the second.
         let third = scope.spawn(|| {

@@ -55,8 +55,8 @@ fn start_driver() -> Option<(Child, u16)> {
 }
 
 impl Browser {
-    /// A new browser with an empty profile. It is Chromium's headless shell: the same engine without the windows of the browser, and without
-    /// its preferences. It starts in a fifth of the processor time.
+    /// A new browser with an empty profile. It is Chromium's headless shell: the same engine without the windows of the browser,
+    /// and without its preferences. It starts in a fifth of the processor time.
     pub(crate) fn start(folder: &Path) -> Self {
         // The driver expects a browser that has a page.
         let shell = folder.join("chromium");
@@ -210,8 +210,8 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", scheme);
     }
 
-    /// What the page wrote to its console, including violations of its policy. A response with a status of 400 or more is not an error of
-    /// the page.
+    /// What the page wrote to its console, including violations of its policy. A response with a status of 400 or more is not an
+    /// error of the page.
     pub(crate) fn console_errors(&self) -> Vec<String> {
         let log = self.post("/se/log", &json!({"type": "browser"}));
         let entries = log.as_array().expect("a list").iter();

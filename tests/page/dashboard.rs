@@ -1,4 +1,5 @@
-//! The dashboard in a real browser: logging in and out, curves that move, keys from their creation to their revocation, animals and orders.
+//! The dashboard in a real browser: logging in and out, curves that move, keys from their creation to their revocation, animals and
+//! orders.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The dashboard by keyboard alone: with Tab, Enter, Space, Escape and arrows. The focus is always visible, and returns to where it was.
+//! The dashboard by keyboard alone: with Tab, Enter, Space, Escape and arrows. The focus is always visible, and returns to where it
+//! was.
 
 use harness::Client;
 use serde_json::{Value, json};

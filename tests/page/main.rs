@@ -1,5 +1,5 @@
-//! The pages in a real browser. On `/docs` a key is entered, every operation is tried, and nothing is loaded from elsewhere. Its examples are
-//! run as they are shown.
+//! The pages in a real browser. On `/docs` a key is entered, every operation is tried, and nothing is loaded from elsewhere. Its
+//! examples are run as they are shown.
 
 #![expect(
     clippy::expect_used,

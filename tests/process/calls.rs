@@ -67,8 +67,8 @@ pub(crate) fn killed_at_each(
     )
 }
 
-/// The same with a disk that becomes full at a different one of its writes each time. The command fails with one line, unless none of its writes
-/// is needed.
+/// The same with a disk that becomes full at a different one of its writes each time. The command fails with one line, unless none
+/// of its writes is needed.
 pub(crate) fn disk_full_from_each(
     original: &Path,
     command: &[&str],

@@ -89,7 +89,8 @@ impl Files {
         data::command(&self.program, database, words, &format!("{words:?}"))
     }
 
-    /// Imports the file into a new database. Returns the seconds in total, and those from the end of staging until the animals are visible.
+    /// Imports the file into a new database. Returns the seconds in total, and those from the end of staging until the animals are
+    /// visible.
     fn import(&self, database: &str) -> Result<(f64, f64)> {
         self.command(database, &["migrate"])?;
         let file = self.ndjson.to_str().context("a path")?;

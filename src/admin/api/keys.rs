@@ -57,7 +57,8 @@ struct RotateKey {
     confirm: Option<Confirm>,
 }
 
-/// Whether to rotate even during the grace period of an earlier rotation: of any, or of the one that issued the secret with this prefix.
+/// Whether to rotate even during the grace period of an earlier rotation: of any, or of the one that issued the secret with this
+/// prefix.
 #[derive(Deserialize)]
 #[serde(
     untagged,

@@ -29,8 +29,8 @@ use crate::store::{Mode, RowStream};
 /// How many animals are written between two updates of the bar.
 const ROWS_PER_REDRAW: u64 = 1_000;
 
-/// How long an export from PostgreSQL waits for the number of animals, which only the bar shows. SQLite counts on this thread, so there the
-/// timeout has no effect.
+/// How long an export from PostgreSQL waits for the number of animals, which only the bar shows. SQLite counts on this thread, so
+/// there the timeout has no effect.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Export all animals as they are at one point in time.
@@ -76,7 +76,8 @@ impl ExportCommand {
         let pets = store.pets_snapshot(self.status).await.context(failure)?;
         let Some(path) = &file.path else {
             let writer = RowWriter::new(io::stdout(), &file).map_err(print::write_failed)?;
-            // A signal terminates the process: there is nothing to clean up, and a blocked write to a pipe would keep it from being handled.
+            // A signal terminates the process: there is nothing to clean up, and a blocked write to a pipe would keep it from being
+            // handled.
             write(pets, writer, &bar, pending(), &print::write_failed).await?;
             return Ok(());
         };
@@ -86,8 +87,8 @@ impl ExportCommand {
             true => Overwrite::Yes,
             false => Overwrite::No,
         };
-        // The new file gets the mode and the owner of the one that it replaces, whose readers may be other users; but not those of a file that
-        // somebody creates meanwhile.
+        // The new file gets the mode and the owner of the one that it replaces, whose readers may be other users; but not those of
+        // a file that somebody creates meanwhile.
         let replaced = path.metadata().ok().filter(|_| self.force);
         let new = NewFile::create(path, overwrite)?;
         let failed = |error| Failure::from(NewFileError::Failed(path.clone(), error));

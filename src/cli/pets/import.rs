@@ -55,8 +55,8 @@ impl ImportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
         let file = PetFile::of(&self.file, self.format)?;
-        // A low priority, so that a server on the same machine goes first: without it, the 99th percentile of its reads was 3 to 5 times
-        // as long. Threads that are started from here on inherit it.
+        // A low priority, so that a server on the same machine goes first: without it, the 99th percentile of its reads was 3 to 5
+        // times as long. Threads that are started from here on inherit it.
         let _ = rustix::process::nice(10);
         let ids = match self.keep_ids {
             true => IdSource::Kept,

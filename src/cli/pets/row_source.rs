@@ -19,7 +19,8 @@ const BATCH_ROWS: usize = 2_000;
 /// How many batches are read ahead.
 const READ_AHEAD_BATCHES: usize = 4;
 
-/// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, on which a thread blocks without noticing a signal.
+/// A file that is read and parsed on a thread, a few batches ahead. It may be a pipe, on which a thread blocks without noticing a
+/// signal.
 pub(super) struct RowSource {
     batches: mpsc::Receiver<Result<Vec<NumberedRow>, String>>,
     bytes_read: Arc<AtomicU64>,

@@ -1,6 +1,6 @@
-//! Data of responses that h2 holds because its client does not read. Requests wait before they hand over more than a connection may hold:
-//! otherwise a client with large windows that does not read could have a chunk of each of its streams in memory. Requests that wait here also
-//! learn that the server shuts down.
+//! Data of responses that h2 holds because its client does not read. Requests wait before they hand over more than a connection may
+//! hold: otherwise a client with large windows that does not read could have a chunk of each of its streams in memory. Requests
+//! that wait here also learn that the server shuts down.
 
 use std::cell::Cell;
 

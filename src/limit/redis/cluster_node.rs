@@ -16,8 +16,9 @@ use tokio::time::timeout;
 use super::socket::open;
 use crate::tls::ClientTls;
 
-/// The timeout for connecting to one Redis node. The crate connects to all of them, replicas too, and continues without those that fail.
-/// Shorter than the timeouts for connecting to the whole cluster, so that a Redis node that hangs does not prevent the use of the others.
+/// The timeout for connecting to one Redis node. The crate connects to all of them, replicas too, and continues without those that
+/// fail. Shorter than the timeouts for connecting to the whole cluster, so that a Redis node that hangs does not prevent the use of
+/// the others.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 
 thread_local! {

@@ -64,8 +64,8 @@ impl Script {
         }
     }
 
-    /// The Redis key with the state of an API key. Redis Cluster chooses the Redis node by the part in braces. With the creation time, a key
-    /// does not inherit the state of a lost one that had the same ID.
+    /// The Redis key with the state of an API key. Redis Cluster chooses the Redis node by the part in braces. With the creation
+    /// time, a key does not inherit the state of a lost one that had the same ID.
     pub(super) fn redis_key(&self, request: &DecisionRequest) -> Vec<u8> {
         let mut name = Vec::with_capacity(64);
         name.extend_from_slice(&self.prefix);
@@ -89,7 +89,8 @@ impl Script {
         }
         let loaded = self.call("EVALSHA", self.script.get_hash(), request);
         match connection.query(&loaded).await {
-            // Redis does not have the script: it is new, or was restarted or replaced. `EVAL` sends the source, which Redis then caches.
+            // Redis does not have the script: it is new, or was restarted or replaced. `EVAL` sends the source, which Redis then
+            // caches.
             Err(error) if error.kind() == NO_SCRIPT => {
                 connection.query(&self.call("EVAL", DECIDE, request)).await
             }

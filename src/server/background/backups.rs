@@ -15,8 +15,8 @@ use crate::config::Backups;
 use crate::metrics::BackgroundTask;
 use crate::store::{BackupFolder, BackupProgress, DeploymentId};
 
-/// The longest sleep: after a backup or a failed attempt, and between two readings of the clock while none is due, because the clock may
-/// be set, and keeps running while the machine is suspended.
+/// The longest sleep: after a backup or a failed attempt, and between two readings of the clock while none is due, because the
+/// clock may be set, and keeps running while the machine is suspended.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// How long a shutdown waits for a backup to stop. What it leaves behind is removed by the next one.

@@ -1,6 +1,6 @@
-//! The certificate of the listeners: loaded at startup and read again. Its files are polled, because file
-//! watches would miss replaced links, and changes on network file systems; a SIGHUP reads them immediately. Its expiry is checked when it is
-//! loaded or replaced; later, only the metric shows it.
+//! The certificate of the listeners: loaded at startup and read again. Its files are polled, because file watches would miss
+//! replaced links, and changes on network file systems; a SIGHUP reads them immediately. Its expiry is checked when it is loaded or
+//! replaced; later, only the metric shows it.
 
 use std::fmt::Display;
 use std::time::Duration;

@@ -44,7 +44,8 @@ pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
 /// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
 pub(super) const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
 
-/// Whatever the database is configured to do, now or later, a commit is on disk, and on a synchronous standby, before it is acknowledged.
+/// Whatever the database is configured to do, now or later, a commit is on disk, and on a synchronous standby, before it is
+/// acknowledged.
 const SYNC_COMMITS: &str = "SELECT set_config('synchronous_commit', \
                           CASE WHEN value IN ('off', 'local') THEN 'on' ELSE value END, false) \
                       FROM (SELECT current_setting('synchronous_commit', true)) AS setting (value) \
@@ -273,8 +274,8 @@ async fn open(server: &Config, tls: &ClientTls) -> Result<NewConnection, tokio_p
     plain.connect(tls.clone()).await
 }
 
-/// Prepares the statements of transactions and of frequent reads, and sets the limits, in one round trip. Prepared one by one, as they are
-/// needed, the statements of a creation would take longer than its deadline if the database is far away.
+/// Prepares the statements of transactions and of frequent reads, and sets the limits, in one round trip. Prepared one by one, as
+/// they are needed, the statements of a creation would take longer than its deadline if the database is far away.
 async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), tokio_postgres::Error> {
     // One that cannot be prepared, because its table is locked or not yet there, is prepared when it is needed.
     let prepared = join_all(

@@ -70,8 +70,8 @@ impl PgSession {
         &self,
         beginning: impl Future<Output = Result<(), tokio_postgres::Error>>,
     ) -> anyhow::Result<()> {
-        // Until the end nobody adds an animal, an order or a key: a node that is started waits to be registered, and if that times out and
-        // it serves unregistered, its creations are rejected. Each session is idle while the other one works.
+        // Until the end nobody adds an animal, an order or a key: a node that is started waits to be registered, and if that times
+        // out and it serves unregistered, its creations are rejected. Each session is idle while the other one works.
         let script = format!(
             "SELECT number FROM counters ORDER BY what FOR UPDATE; {NO_LIMITS}; SET LOCAL idle_in_transaction_session_timeout = 0"
         );
@@ -180,8 +180,8 @@ impl PgSession {
         self.execute(&script).await
     }
 
-    /// Cancels the statement that is running, and rolls back. When the server responds to that, it has released all locks. Does not wait for a
-    /// server that does not respond.
+    /// Cancels the statement that is running, and rolls back. When the server responds to that, it has released all locks. Does not
+    /// wait for a server that does not respond.
     pub(crate) async fn interrupt(&self) {
         let ending = async {
             let tls = self.engine.pool.tls();

@@ -1,9 +1,9 @@
 //! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
 //! inserted into the table of animals in one transaction.
 //!
-//! One import at a time inserts: another one could take the IDs of the gap of the first. None does during a copy into the same database:
-//! each would wait for the other. The row of the counter is locked only at the end of a large import, so that no creation waits longer
-//! than its timeout: the imported animals get IDs beyond a gap, which is left for those that are created meanwhile.
+//! One import at a time inserts: another one could take the IDs of the gap of the first. None does during a copy into the same
+//! database: each would wait for the other. The row of the counter is locked only at the end of a large import, so that no creation
+//! waits longer than its timeout: the imported animals get IDs beyond a gap, which is left for those that are created meanwhile.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -26,8 +26,9 @@ use crate::store::contract::{
     CHUNK_ROWS, ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy,
 };
 
-/// Prepares a connection for an import, which has no time limit. Only an idle transaction has one: half the timeout of a creation, so that no
-/// creation is rejected because of a process that was suspended, or cannot be reached, while it holds the lock of the counter.
+/// Prepares a connection for an import, which has no time limit. Only an idle transaction has one: half the timeout of a creation,
+/// so that no creation is rejected because of a process that was suspended, or cannot be reached, while it holds the lock of the
+/// counter.
 pub(super) const SET_UP: &str = "SET statement_timeout = 0; SET lock_timeout = 0; \
      SET idle_in_transaction_session_timeout = 1000; \
      CREATE TEMPORARY TABLE staged
@@ -55,8 +56,8 @@ const CONFLICTS: &str =
 /// The statements after the wait for another import must see what that has committed, whatever the default of the database is.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// The lock of imports, an arbitrary number, until the transaction ends. It is not a row of `counters`, because creations, orders and nodes
-/// that start lock those.
+/// The lock of imports, an arbitrary number, until the transaction ends. It is not a row of `counters`, because creations, orders
+/// and nodes that start lock those.
 const LOCK_IMPORTS: &str = "SELECT pg_advisory_xact_lock(7521983764571289)";
 
 /// How long an import waits for another one, or for a copy, before it reports that.
@@ -275,8 +276,8 @@ impl PgImport {
 
     async fn insert_kept(&self) -> PgResult<()> {
         let largest = self.number("SELECT max(id) FROM staged").await?;
-        // First, so that no animal that is created meanwhile gets one of these IDs. Creations wait for a short transaction, but not for a
-        // long one: then the counter is raised before it, and stays so if it fails.
+        // First, so that no animal that is created meanwhile gets one of these IDs. Creations wait for a short transaction, but not
+        // for a long one: then the counter is raised before it, and stays so if it fails.
         let is_short = self.staged <= MAX_ROWS_UNDER_LOCK;
         if !is_short {
             // The counter must not be raised into the IDs of another import.
@@ -289,8 +290,8 @@ impl PgImport {
             self.raise_last_id(largest).await?;
         }
         self.lease.execute_cached(INSERT_STAGED, &[&0_i64]).await?;
-        // Waits for a copy, which may have set the counter to a lower ID. A copy that waits for this transaction fails: its snapshot does not have these
-        // animals, and PostgreSQL reports that only if the row was updated, not if it was just locked.
+        // Waits for a copy, which may have set the counter to a lower ID. A copy that waits for this transaction fails: its
+        // snapshot does not have these animals, and PostgreSQL reports that only if the row was updated, not if it was just locked.
         self.raise_last_id(largest).await?;
         // They may be in the middle of pages that nodes have cached. After the counter, as in an import of few animals and in a copy.
         self.lease.query_cached(RAISE_REVISION, &[&"pets"]).await?;

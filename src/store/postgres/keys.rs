@@ -111,8 +111,8 @@ impl Postgres {
         Ok(read?)
     }
 
-    /// The first poll, and the one after a failure, have more time: the first reads all keys, and one that failed may have had to sort as
-    /// many.
+    /// The first poll, and the one after a failure, have more time: the first reads all keys, and one that failed may have had to
+    /// sort as many.
     fn poll_timeout(&self) -> Duration {
         match self.last_poll_succeeded.load(Ordering::Relaxed) {
             true => POLL_TIMEOUT,

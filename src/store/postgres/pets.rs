@@ -23,8 +23,9 @@ const PET: &str = "SELECT id, name, category_id, status FROM pets WHERE id = $1"
 const PAGE: &str =
     "SELECT id, name, category_id, status FROM pets WHERE id > $1 ORDER BY id LIMIT $2";
 
-/// With `status = $3 AND id > $1`, the planner would often choose the primary key, because it assumes that each status is spread evenly:
-/// it would read all animals that were sold before the first one that is available. Only the index of statuses has this order.
+/// With `status = $3 AND id > $1`, the planner would often choose the primary key, because it assumes that each status is spread
+/// evenly: it would read all animals that were sold before the first one that is available. Only the index of statuses has this
+/// order.
 const PAGE_OF_STATUS: &str = "SELECT id, name, category_id, status FROM pets
      WHERE (status, id) > ($3, $1) AND (status, id) <= ($3, 9223372036854775807) ORDER BY status, id LIMIT $2";
 

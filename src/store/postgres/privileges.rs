@@ -5,8 +5,8 @@ use super::error::{PgError, PgResult};
 use super::pool::Pool;
 use crate::store::contract::Mode;
 
-/// What the statements of the public API and of the background tasks need on each table. `FOR UPDATE` needs UPDATE, too. A command, or a change by the admin API, that lacks a
-/// privilege fails by itself, so what only those need is not listed.
+/// What the statements of the public API and of the background tasks need on each table. `FOR UPDATE` needs UPDATE, too. A command,
+/// or a change by the admin API, that lacks a privilege fails by itself, so what only those need is not listed.
 const NEEDED_PRIVILEGES: [(&str, &[&str]); 11] = [
     ("animal_store_format", &["SELECT"]),
     ("deployment", &["SELECT"]),
@@ -28,8 +28,8 @@ const MISSING_PRIVILEGES: &str = "SELECT current_user::text, needed.object, need
      FROM unnest($1::text[], $2::text[]) AS needed (object, privilege)
      WHERE to_regclass(needed.object) IS NOT NULL AND NOT has_table_privilege(needed.object, needed.privilege)";
 
-/// Why the role does not find the tables, if some schema has them. No row if this process creates a missing database ($1) and has a schema to create new
-/// tables in.
+/// Why the role does not find the tables, if some schema has them. No row if this process creates a missing database ($1) and has a
+/// schema to create new tables in.
 const HIDDEN_TABLES: &str = "SELECT CASE WHEN has_schema_privilege(n.oid, 'USAGE')
          THEN format('the tables are in the schema %1$I, which is not in the search_path: run ALTER ROLE %2$I SET search_path = %1$I',
                      nspname, current_user)

@@ -17,8 +17,8 @@ pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(3);
 /// them, and they may take many round trips.
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The timeout of each statement, for PostgreSQL: it cancels a statement before this process stops waiting, so that the connection can be
-/// kept. A new connection would count as the end of an outage.
+/// The timeout of each statement, for PostgreSQL: it cancels a statement before this process stops waiting, so that the connection
+/// can be kept. A new connection would count as the end of an outage.
 pub(super) const fn statement_timeout(timeout: Duration) -> Duration {
     timeout.saturating_sub(Duration::from_millis(500))
 }

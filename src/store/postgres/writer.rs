@@ -34,8 +34,8 @@ type QueuedCreation = (Creation, Waiter);
 /// A request that waits for the outcome of its creation.
 struct Waiter {
     reply: Reply,
-    /// Whether the creation may have been committed. Set before the creation becomes part of the transaction; read by a request that has
-    /// stopped waiting.
+    /// Whether the creation may have been committed. Set before the creation becomes part of the transaction; read by a request
+    /// that has stopped waiting.
     may_be_committed: Arc<AtomicBool>,
 }
 
@@ -49,8 +49,8 @@ impl Waiter {
 }
 
 impl PgWriter {
-    /// Starts the thread of all connections, which prepare these statements, and the writer on it. A connection on which sent data stays
-    /// unacknowledged for `tcp_user_timeout` counts as lost.
+    /// Starts the thread of all connections, which prepare these statements, and the writer on it. A connection on which sent data
+    /// stays unacknowledged for `tcp_user_timeout` counts as lost.
     pub(super) fn start(
         servers: &[Config],
         tls: ClientTls,
@@ -156,7 +156,8 @@ impl CreationLoop {
             }
             Err(error) => {
                 self.state.failed.add(1);
-                // When an outage is over, or a lock is released, all writes succeed again, so any write shows that this failure is over.
+                // When an outage is over, or a lock is released, all writes succeed again, so any write shows that this failure is
+                // over.
                 let is_of_creations = matches!(
                     error,
                     PgError::DiskFull(_)

@@ -16,7 +16,8 @@ pub(super) fn store_error(error: &Error) -> StoreError {
     }
 }
 
-/// Converts an error of a commit. After a sync that failed, the commit may be in the write-ahead log, and then the next process finds it.
+/// Converts an error of a commit. After a sync that failed, the commit may be in the write-ahead log, and then the next process
+/// finds it.
 pub(super) fn commit_error(error: &Error) -> StoreError {
     match is_fatal(error) {
         true => StoreError::Unconfirmed(describe(error)),

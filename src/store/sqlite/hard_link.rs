@@ -16,8 +16,8 @@ pub(super) fn has_second_name(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.nlink() > 1)
 }
 
-/// Rejects a file with a second name. A name that an interrupted creation or restore has left behind is removed, so the caller MUST hold
-/// the lock.
+/// Rejects a file with a second name. A name that an interrupted creation or restore has left behind is removed, so the caller MUST
+/// hold the lock.
 pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     if let Ok(file) = std::fs::metadata(path) {
         for name in unfinished_names(path, &file) {
@@ -31,8 +31,8 @@ pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Whether commits may be in a write-ahead log next to a second name of the file, where a process that reads it by this name does not find
-/// them. A backup has no such log, because it is not in WAL mode.
+/// Whether commits may be in a write-ahead log next to a second name of the file, where a process that reads it by this name does
+/// not find them. A backup has no such log, because it is not in WAL mode.
 pub(super) fn may_lack_commits(path: &Path) -> bool {
     let has_other_names = || {
         std::fs::metadata(path)

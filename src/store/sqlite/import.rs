@@ -1,5 +1,5 @@
-//! The import of many animals. They are staged in a separate file without a name, which is gone when the process ends, and inserted into
-//! the table in one transaction. The lock of an import tells a server that its creations should wait for it.
+//! The import of many animals. They are staged in a separate file without a name, which is gone when the process ends, and inserted
+//! into the table in one transaction. The lock of an import tells a server that its creations should wait for it.
 
 use std::path::PathBuf;
 

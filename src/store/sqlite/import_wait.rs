@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// A million animals are inserted and committed within seconds, even on a busy machine; an import that takes longer than this is assumed
-/// to be suspended.
+/// A million animals are inserted and committed within seconds, even on a busy machine; an import that takes longer than this is
+/// assumed to be suspended.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Since when writes have waited for an import. Not for each batch alone: if the import is suspended, only the first waits long.

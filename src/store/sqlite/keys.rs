@@ -51,8 +51,8 @@ impl Sqlite {
         self.read(|connection| select(connection, clause, params![after.0, CHUNK_ROWS]))
     }
 
-    /// Only IDs are sorted, and only the keys of the page are read. With a LIMIT, SQLite keeps the rows up to the end of the page in a tree
-    /// while it reads all: fast at the beginning of the list, and slower than sorting all of them far down.
+    /// Only IDs are sorted, and only the keys of the page are read. With a LIMIT, SQLite keeps the rows up to the end of the page
+    /// in a tree while it reads all: fast at the beginning of the list, and slower than sorting all of them far down.
     pub(crate) async fn key_list(&self, query: &KeyListQuery) -> Result<KeyList> {
         let matching = query.condition('?');
         let (listed, skipped) = match query.offset {

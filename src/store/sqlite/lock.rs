@@ -1,9 +1,9 @@
 //! The locks on an embedded file. One is for servers: one at a time, and none while the file is migrated or replaced. The other is for
 //! imports: one at a time inserts and commits its animals.
 //!
-//! Each is a lock on a separate file next to the database, `FILE.lock` or `FILE.import`, because closing any other descriptor of the database
-//! itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names the process,
-//! is removed in a graceful shutdown and means nothing without the lock.
+//! Each is a lock on a separate file next to the database, `FILE.lock` or `FILE.import`, because closing any other descriptor of
+//! the database itself would drop SQLite's locks on it. The lock ends with its process, however that ends; the file, which names
+//! the process, is removed in a graceful shutdown and means nothing without the lock.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -48,9 +48,9 @@ struct Holder {
 }
 
 impl FileLock {
-    /// Takes the server lock of the database at this path; symbolic links to it share the lock, and
-    /// hard links are rejected ([`reject_hard_links`](super::hard_link::reject_hard_links)). Fails immediately if another process has it,
-    /// and names that process.
+    /// Takes the server lock of the database at this path; symbolic links to it share the lock, and hard links are rejected
+    /// ([`reject_hard_links`](super::hard_link::reject_hard_links)). Fails immediately if another process has it, and names that
+    /// process.
     pub(super) fn take(database: &Path, purpose: Purpose) -> Result<Self, OpenError> {
         Self::take_file(database, SERVER_SUFFIX, purpose)
     }
@@ -111,9 +111,9 @@ impl FileLock {
     }
 }
 
-/// Gives everyone who may write the database access to a lock file: they take the same lock, and a server reads from it whether an import
-/// is inserting its animals. Nobody else gets access: anyone who can read the lock file could take the lock, too, and keep servers from
-/// starting.
+/// Gives everyone who may write the database access to a lock file: they take the same lock, and a server reads from it whether an
+/// import is inserting its animals. Nobody else gets access: anyone who can read the lock file could take the lock, too, and keep
+/// servers from starting.
 fn set_access(file: &File, path: &Path, database: &Path) {
     let Ok(database) = std::fs::metadata(database) else {
         return give_to_owner_of_folder(path);

@@ -27,7 +27,8 @@ pub(super) fn format(connection: &Connection) -> rusqlite::Result<Option<i32>> {
     Ok(Some(number).filter(|number| *number != 0))
 }
 
-/// Migrates the file to the current format in one transaction, and returns the previous one. After an error the connection is not used again.
+/// Migrates the file to the current format in one transaction, and returns the previous one. After an error the connection is not
+/// used again.
 pub(super) fn run(connection: &mut Connection) -> rusqlite::Result<Option<i32>> {
     if format(connection)? == Some(CURRENT_FORMAT) {
         return Ok(Some(CURRENT_FORMAT));

@@ -119,8 +119,8 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     let created = migrates && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());
     let (connection, before) = connect(path, mode, notice)?;
-    // A restore may have replaced the file, or a failed import removed it, before this process got a lock on it. The log at this path is
-    // that of the new one.
+    // A restore may have replaced the file, or a failed import removed it, before this process got a lock on it. The log at this
+    // path is that of the new one.
     let Some(file) = found.ok().filter(FileIdentity::is_in_place) else {
         return Err(OpenError::Replaced(path.into()));
     };
@@ -154,7 +154,8 @@ fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
 }
 
 /// Creates the file under another name and then renames it: a process that is killed meanwhile leaves no incomplete database, and
-/// the next one removes what it left. If two processes do this at the same time, only one of them creates it. Returns whether this process created it.
+/// the next one removes what it left. If two processes do this at the same time, only one of them creates it. Returns whether this
+/// process created it.
 fn create(path: &Path) -> Result<bool, OpenError> {
     let failed = |error| match error {
         NewFileError::Failed(_, error) => OpenError::cannot_access(path, error.to_string()),

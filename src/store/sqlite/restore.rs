@@ -1,9 +1,9 @@
 //! A backup put in the place of a database that no server uses.
 //!
-//! The backup is copied next to the database, and the copy is checked, before anything changes. Then the old database is moved out of
-//! the way such that a crash at any point leaves the old one or the new one, complete: its write-ahead log, which SQLite would replay
-//! into whatever file has the name, is checkpointed into it and removed; it gets a second name (a hard link); and the new one is renamed
-//! over the first. A process that has the database open, or is about to, is kept out by SQLite's own exclusive lock.
+//! The backup is copied next to the database, and the copy is checked, before anything changes. Then the old database is moved out
+//! of the way such that a crash at any point leaves the old one or the new one, complete: its write-ahead log, which SQLite would
+//! replay into whatever file has the name, is checkpointed into it and removed; it gets a second name (a hard link); and the new
+//! one is renamed over the first. A process that has the database open, or is about to, is kept out by SQLite's own exclusive lock.
 //!
 //! The log of a database that cannot be opened cannot be checkpointed. That one is kept with all its files, and while they are moved a
 //! placeholder is at its path, which nobody mistakes for a database.

@@ -146,7 +146,8 @@ impl WriteLoop {
             }
             match received {
                 Ok(first) => {
-                    // Lets a worker on the same core queue what it has read, so that more writes share one sync. A single write does not wait.
+                    // Lets a worker on the same core queue what it has read, so that more writes share one sync. A single write
+                    // does not wait.
                     if self.state.waiting() > 1 {
                         std::thread::yield_now();
                     }
@@ -217,8 +218,9 @@ impl WriteLoop {
                 let needs_creation = of_creations && !is_busy(&error);
                 let kind = kind(&error);
                 self.state.health.failed(&error, kind, needs_creation);
-                // The writes still in the queue have waited for the same lock, so they fail, too: batch by batch, each would wait again,
-                // the last ones for very long. They are taken before the first reply, so that retries sent after it are not among them.
+                // The writes still in the queue have waited for the same lock, so they fail, too: batch by batch, each would wait
+                // again, the last ones for very long. They are taken before the first reply, so that retries sent after it are not
+                // among them.
                 let waiting = match is_busy(&error) {
                     true => self.dequeue(jobs.try_iter()),
                     false => Vec::new(),

@@ -90,8 +90,8 @@ impl WriteHealth {
         }
     }
 
-    /// The kind of the current failure. A later commit ends it, or after [`QUIET_TIME`] a write to another table; if it needs a creation,
-    /// only a commit with creations does.
+    /// The kind of the current failure. A later commit ends it, or after [`QUIET_TIME`] a write to another table; if it needs a
+    /// creation, only a commit with creations does.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         lock(&self.0).failing.as_ref().map(|failing| failing.kind)
     }

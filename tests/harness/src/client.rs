@@ -210,7 +210,8 @@ impl Request<'_> {
         crate::document::check(&self.method, path, response);
     }
 
-    /// The same request for HTTP/2, if it can be sent that way: HTTP/2 allows neither two hosts nor a malformed one, nor headers of a connection.
+    /// The same request for HTTP/2, if it can be sent that way: HTTP/2 allows neither two hosts nor a malformed one, nor headers of
+    /// a connection.
     fn for_http2(&self) -> Option<http::Request<()>> {
         let mut hosts = self
             .headers

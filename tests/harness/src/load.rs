@@ -80,9 +80,9 @@ fn reads(
     })
 }
 
-/// Imports this many animals into an empty store, again and again, while others create animals and read those of the first import. Fails if a
-/// creation is rejected, or if the 99th percentile of reads exceeds three times that without an import by more than `P99_SLACK`. Returns the number
-/// of animals at the end.
+/// Imports this many animals into an empty store, again and again, while others create animals and read those of the first import.
+/// Fails if a creation is rejected, or if the 99th percentile of reads exceeds three times that without an import by more than
+/// `P99_SLACK`. Returns the number of animals at the end.
 pub fn load_during_imports(
     imported: i64,
     creator: &Client,

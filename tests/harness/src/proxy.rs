@@ -91,8 +91,8 @@ impl Proxy {
         self.shared.state().delay = delay;
     }
 
-    /// Cuts the first connection that has passed this many bytes to its client from now on, after exactly that many. With zero it is the
-    /// first that has something to pass. The others continue.
+    /// Cuts the first connection that has passed this many bytes to its client from now on, after exactly that many. With zero it
+    /// is the first that has something to pass. The others continue.
     pub fn cut_after(&self, bytes: usize) {
         let mut state = self.shared.state();
         state.cut_after = Some(bytes);

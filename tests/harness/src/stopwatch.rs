@@ -1,5 +1,5 @@
-//! Time without the pauses of the machine. A virtual machine is stopped for hundreds of milliseconds now and then, and a busy one runs a
-//! process late: neither is caused by what a test measures.
+//! Time without the pauses of the machine. A virtual machine is stopped for hundreds of milliseconds now and then, and a busy one
+//! runs a process late: neither is caused by what a test measures.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Writes that failed because there is no space, which SQLite reports as a failure of the disk: it knows one error of a full disk, and a
-//! limit on the size of files and a disk quota have others.
+//! Writes that failed because there is no space, which SQLite reports as a failure of the disk: it knows one error of a full disk,
+//! and a limit on the size of files and a disk quota have others.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
