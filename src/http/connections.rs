@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -17,6 +18,11 @@ use crate::network::network;
 /// The maximum number of eviction candidates that one search finds: a search visits all connections, so it is not repeated for each
 /// eviction.
 const MAX_CANDIDATES: usize = 64;
+
+/// How long unread responses that a search has found are evicted without another search. Those that began to wait meanwhile would
+/// come first, but a search for each eviction would cost too much, and new connections would evict each other before they send a
+/// request.
+const SEARCH_VALIDITY: Duration = Duration::from_millis(100);
 
 /// The maximum number of evicted connections that are still closing.
 const MAX_CLOSING: usize = 16;
@@ -65,8 +71,10 @@ struct OpenConnections {
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
     /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is
-    /// skipped. Connections that are not in this list have a later rank, unless only unread responses were found.
+    /// skipped. Connections that are not in this list began to wait later.
     longest_waiting: Vec<(u64, u64)>,
+    /// The time of the last search, after the epoch.
+    searched_at: Duration,
 }
 
 impl Connections {
@@ -90,10 +98,10 @@ impl Connections {
         {
             return Err(ReachedLimit::Address);
         }
-        let activity = Arc::new(Activity::new(*epoch));
-        if open.by_id.len() >= limits.connections.total && !open.evict_for(&activity) {
+        if open.by_id.len() >= limits.connections.total && !open.evict(epoch.elapsed()) {
             return Err(ReachedLimit::Total);
         }
+        let activity = Arc::new(Activity::new(*epoch));
         let id = open.next_id;
         open.next_id += 1;
         open.by_id.insert(id, Arc::clone(&activity));
@@ -134,11 +142,17 @@ impl Connections {
 }
 
 impl OpenConnections {
-    /// Evicts the connection that has waited longest for its client, to make room for a new one. Returns false if none waits.
-    fn evict_for(&mut self, new: &Activity) -> bool {
+    /// Evicts the connection that has waited longest for its client. Returns false if none waits. The time is after the epoch.
+    fn evict(&mut self, now: Duration) -> bool {
         loop {
-            if self.longest_waiting.is_empty() {
-                self.find_waiting(new.eviction_rank());
+            // A rank in the future is that of a client that has not read a response: those that began to wait since the search
+            // come first.
+            let is_outdated = self.longest_waiting.last().is_none_or(|(rank, _)| {
+                Duration::from_nanos(*rank) > now && self.searched_at + SEARCH_VALIDITY < now
+            });
+            if is_outdated {
+                self.find_waiting();
+                self.searched_at = now;
             }
             let Some((since, id)) = self.longest_waiting.pop() else {
                 return false;
@@ -155,7 +169,7 @@ impl OpenConnections {
         }
     }
 
-    fn find_waiting(&mut self, now: Option<u64>) {
+    fn find_waiting(&mut self) {
         let mut waiting: Vec<(u64, u64)> = self
             .by_id
             .iter()
@@ -166,13 +180,6 @@ impl OpenConnections {
             waiting.truncate(MAX_CANDIDATES);
         }
         waiting.sort_unstable_by(|one, other| other.cmp(one));
-        // Those with a rank in the future have an unread response: connections that begin to wait before then come first, so these
-        // are listed only if there is nothing else. Then they may be evicted too early, but a search for each eviction would cost
-        // too much.
-        let unread = waiting.partition_point(|(rank, _)| Some(*rank) > now);
-        if unread < waiting.len() {
-            waiting.drain(..unread);
-        }
         self.longest_waiting = waiting;
     }
 }
@@ -266,8 +273,6 @@ impl Drop for Slot {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn connections(total: usize, per_address: usize) -> Connections {
@@ -340,11 +345,13 @@ mod tests {
         let (unread, one) = (enter(), enter());
         unread.activity().mark_writing(Instant::now());
         let two = enter();
+        std::thread::sleep(SEARCH_VALIDITY);
         let three = enter();
         assert!(one.activity().is_evicted() && two.activity().is_evicted());
         assert!(!unread.activity().is_evicted());
         let in_eleven_seconds = Instant::now() + Duration::from_secs(11);
         three.activity().mark_waiting(in_eleven_seconds);
+        std::thread::sleep(SEARCH_VALIDITY);
         let _four = enter();
         assert!(unread.activity().is_evicted() && !three.activity().is_evicted());
     }

@@ -88,9 +88,8 @@ fn every_response_under_v1_has_the_three_headers_with_a_key_and_without() {
     }
 }
 
-/// A client that subtracts it from the reset need not trust its own clock.
 #[test]
-fn the_date_is_that_of_the_clock_by_which_limits_reset() {
+fn the_date_is_that_of_the_servers_clock_and_not_of_the_machines() {
     let (app, ..) = App::start();
     let key = app.key(enterprise(5, 9));
     for _ in 0..2 {

@@ -22,7 +22,7 @@ impl Goal {
             what: what.into(),
             wanted: format!("≤ {most:.2} × {of}"),
             measured: if just_missed {
-                format!("{ratio:.3} ×")
+                format!("{:.3} ×", (ratio * 1000.0).ceil() / 1000.0)
             } else {
                 times(ratio)
             },

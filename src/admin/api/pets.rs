@@ -59,12 +59,16 @@ impl Admin {
     }
 }
 
-/// The API has the cursor of the next page in another header.
+/// The error of an invalid cursor names the header of the API, `Link`.
 pub(super) fn with_own_header(error: ApiError) -> ApiError {
+    let own = |problem: String| {
+        let problem = problem.replace("a Link header", "X-Next-Cursor");
+        problem.replace("the Link header", "X-Next-Cursor")
+    };
     match error {
-        ApiError::InvalidParameter { name: "cursor", .. } => ApiError::InvalidParameter {
-            name: "cursor",
-            problem: format!("must be {NEXT_CURSOR} of the previous page of this list, unchanged"),
+        ApiError::InvalidParameter { name, problem } => ApiError::InvalidParameter {
+            name,
+            problem: own(problem),
         },
         error => error,
     }

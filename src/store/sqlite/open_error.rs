@@ -80,12 +80,9 @@ impl OpenError {
                     problem: "a -journal of an unfinished transaction is next to it".into(),
                 }
             }
-            Some(
-                ErrorCode::CannotOpen
-                | ErrorCode::ReadOnly
-                | ErrorCode::PermissionDenied
-                | ErrorCode::SystemIoFailure,
-            ) => OpenError::cannot_access(&path, describe(error)),
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                OpenError::cannot_access(&path, describe(error))
+            }
             _ => OpenError::cannot_open(&path, describe(error)),
         }
     }
