@@ -3,8 +3,10 @@
 
 mod access;
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -91,7 +93,7 @@ impl NewFile {
         let name = target.file_name().ok_or_else(invalid)?;
         // Absolute, so that no name is mistaken for a URI.
         let folder = folder(target).canonicalize().map_err(failed)?;
-        remove_leftovers(&folder, |leftover| *leftover == *name);
+        remove_leftovers(&folder, |leftover| leftover == name);
         let (temporary, file) = loop {
             let random = getrandom::u64().map_err(|error| failed(error.into()))?;
             let mut unfinished = name.to_owned();
@@ -233,13 +235,18 @@ impl SyncInSteps {
 
 /// Removes the files that killed processes have left behind, with SQLite's files next to them; only those whose final name `is_ours`,
 /// and that no process holds.
-pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&str) -> bool) {
+pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&OsStr) -> bool) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let Some((target, random)) = name
-            .to_str()
-            .and_then(|name| name.rsplit_once(TEMPORARY_SUFFIX))
+        // The rest of a name need not be valid UTF-8.
+        let bytes = name.as_bytes();
+        let suffix = TEMPORARY_SUFFIX.as_bytes();
+        let found = bytes.windows(suffix.len()).rposition(|part| part == suffix);
+        let Some((target, random)) = found.map(|at| (&bytes[..at], &bytes[at + suffix.len()..]))
         else {
+            continue;
+        };
+        let (target, Ok(random)) = (OsStr::from_bytes(target), str::from_utf8(random)) else {
             continue;
         };
         let of_sqlite = SQLITE_SUFFIXES
@@ -248,7 +255,9 @@ pub(crate) fn remove_leftovers(folder: &Path, is_ours: impl Fn(&str) -> bool) {
         let random = of_sqlite.unwrap_or(random);
         let is_random = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_random && is_ours(target) {
-            let file = folder.join(format!("{target}{TEMPORARY_SUFFIX}{random}"));
+            let mut file = target.to_owned();
+            file.push(format!("{TEMPORARY_SUFFIX}{random}"));
+            let file = folder.join(file);
             remove_unless_held(&file);
             if !file.exists() {
                 remove_sqlite_files(&file);
@@ -346,6 +355,17 @@ mod tests {
         let mut others = others.map(str::to_owned);
         others.sort();
         assert_eq!(left, others);
+    }
+
+    #[test]
+    fn a_leftover_of_a_name_that_is_not_utf_8_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join(OsStr::from_bytes(b"a\xff"));
+        let mut leftover = target.clone().into_os_string();
+        leftover.push(".new-0123456789abcdef");
+        std::fs::write(&leftover, "").unwrap();
+        drop(NewFile::create(&target, Overwrite::Yes).unwrap());
+        assert!(!Path::new(&leftover).exists());
     }
 
     #[test]

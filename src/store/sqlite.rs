@@ -31,6 +31,7 @@ mod restore;
 mod restore_error;
 mod restore_source;
 mod row;
+mod stamp;
 mod sweep;
 mod usage;
 mod writer;

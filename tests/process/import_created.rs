@@ -102,6 +102,22 @@ fn an_import_that_fails_leaves_no_database_that_it_has_created_unless_somebody_u
 }
 
 #[test]
+fn an_import_into_a_database_that_is_moved_meanwhile_is_not_reported_as_done() {
+    let folder = folder();
+    let mut import = import_into_new_database(harness::command(PROGRAM), folder.path());
+    let moved = folder.path().join("moved.db");
+    fs::rename(folder.path().join(DATABASE), moved).expect("it is moved");
+    drop(import.stdin.take());
+    let output = import.wait_with_output().expect("an end");
+    let line = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{line}");
+    assert!(
+        line.contains("was moved or removed while it was in use"),
+        "{line}"
+    );
+}
+
+#[test]
 fn a_lost_terminal_ends_an_import_like_any_signal_unless_it_is_to_survive_that() {
     let folder = folder();
     let hang_up = |import: &Child| {

@@ -2,9 +2,11 @@
 
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use harness::{Client, Connection, Process, eventually};
+use rusqlite::{Connection as Database, OpenFlags};
 use serde_json::{Value, json};
 
 use crate::{PROGRAM, folder, large_key, logged, run};
@@ -187,6 +189,33 @@ fn why_a_server_failed_is_a_line_in_the_format_of_the_log() {
         log.lines().last().expect("a line"),
         "the writer has stopped",
     );
+}
+
+#[test]
+fn after_a_shutdown_the_file_has_all_animals_even_if_a_command_still_reads() {
+    let folder = folder();
+    let key = large_key(folder.path());
+    let mut process = Process::serve(PROGRAM, folder.path(), &[]);
+    let client = process.client(Some(&key));
+    // A connection that reads keeps SQLite from moving the log into the file when the server closes its own.
+    let path = folder.path().join("animal-store.db");
+    let count = |path: &Path| {
+        let file = Database::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+        let file = file.expect("a database");
+        let count = file.query_row("SELECT count(*) FROM pets", (), |row| row.get::<_, i64>(0));
+        (count.expect("a count"), file)
+    };
+    let reader = count(&path);
+    for _ in 0..3 {
+        let created = client.create(&json!({"name": "Rex", "categoryId": 1}));
+        assert_eq!(created.status, 201);
+    }
+    process.signal("TERM");
+    assert_eq!(process.ends_within(DRAIN + LAST_FLUSH), Some(0));
+    let copy = folder.path().join("copy.db");
+    std::fs::copy(&path, &copy).expect("a copy");
+    assert_eq!(count(&copy).0, 3);
+    drop(reader);
 }
 
 #[test]

@@ -83,7 +83,9 @@ impl BackupFolder {
     pub fn back_up(&self, now: Timestamp, progress: &BackupProgress) -> Result<Timestamp> {
         // Also what the last run could not delete: if that fails again, no backup is made.
         let mut entries = self.delete_oldest(self.read_list()?)?;
-        remove_leftovers(&self.folder, |name| made_at(name).is_some());
+        remove_leftovers(&self.folder, |name| {
+            name.to_str().and_then(made_at).is_some()
+        });
         self.reject_full_disk()?;
         // After the clock was set back, the name for this second may be taken.
         let second = now.as_millis().div_euclid(1_000);

@@ -20,7 +20,7 @@ impl Sqlite {
 }
 
 /// Removes a database that no other process uses or has used. Otherwise it stays, which harms nobody.
-fn remove_unused(created: &FileIdentity) {
+pub(super) fn remove_unused(created: &FileIdentity) {
     let path = created.path();
     // No server starts meanwhile, and a command that is about to open the file finds that it is not in its place any more.
     let Ok(_lock) = FileLock::take(path, Purpose::Command) else {

@@ -64,3 +64,15 @@ impl FileIdentity {
         }
     }
 }
+
+/// A file that is not at its path any more. What is written to it is lost.
+#[derive(Debug, thiserror::Error)]
+#[error("{} was moved or removed while it was in use", .0.display())]
+pub(super) struct Moved(PathBuf);
+
+pub(super) fn check_in_place<'a>(
+    files: impl IntoIterator<Item = &'a FileIdentity>,
+) -> Result<(), Moved> {
+    let moved = files.into_iter().find(|file| !file.is_in_place());
+    moved.map_or(Ok(()), |file| Err(Moved(file.path.clone())))
+}

@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use super::Sqlite;
 use super::connect::{sibling, sql_text};
 use super::error::commit_error;
+use super::identity::{FileIdentity, check_in_place};
 use super::lock::FileLock;
 use super::lock_wait::{Wait, begin_immediate};
 use super::open;
@@ -42,6 +43,8 @@ pub(crate) struct SqliteImport {
     path: PathBuf,
     ids: IdSource,
     staged: u64,
+    /// The database, and the write-ahead log, that the connection has open.
+    data: Vec<FileIdentity>,
     notice: fn(),
     import_notice: fn(),
     // Dropped last.
@@ -58,6 +61,8 @@ impl Sqlite {
         let path = &self.readers.path;
         let failed = |error: OpenError| StoreError::Failed(error.to_string());
         let connection = open::second_writer(path, notice).map_err(failed)?;
+        let files =
+            open::open_files(path).map_err(|error| StoreError::Failed(error.to_string()))?;
         // It never gets its final name. What a killed import has left is removed here.
         let new = NewFile::create(&sibling(path, STAGING_SUFFIX), Overwrite::Yes)
             .map_err(|error| StoreError::Failed(format!("cannot stage the animals: {error}")))?;
@@ -72,6 +77,7 @@ impl Sqlite {
             path: path.clone(),
             ids,
             staged: 0,
+            data: files.data,
             notice,
             import_notice,
             lock: None,
@@ -193,11 +199,15 @@ impl SqliteImport {
 
     pub(crate) fn commit(self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
+            let check = || check_in_place(&self.data).map_err(|moved| moved.to_string());
+            check().map_err(StoreError::Failed)?;
             let committed = self.connection.execute_batch("COMMIT");
             committed.map_err(|error| match commit_error(&error) {
                 StoreError::Unconfirmed(text) => ImportError::Unconfirmed(text),
                 error => error.into(),
             })?;
+            // What is committed to a file that was moved, or to its log, is lost.
+            check().map_err(ImportError::Unconfirmed)?;
         }
         Ok(self.staged)
     }

@@ -7,6 +7,7 @@ use super::connect;
 use super::hard_link::may_lack_commits;
 use super::migrations;
 use super::open_error::OpenError;
+use super::stamp::read_stable;
 
 /// The smallest SQLite database. SQLite treats a file of one byte as empty, and would overwrite it.
 pub(super) const MIN_DATABASE_BYTES: u64 = 512;
@@ -29,6 +30,12 @@ pub(super) enum FileState {
 /// Inspects the file at a path without creating it. Next to a write-ahead log, SQLite may create its index (`-shm`). Rejects files of
 /// other programs and damaged ones.
 pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
+    // Read while another process writes to it, it may look damaged.
+    read_stable(path, |is_immutable| inspect_once(path, is_immutable))
+}
+
+/// `is_immutable`: whether it is read as if it could not change, which creates no files.
+fn inspect_once(path: &Path, is_immutable: bool) -> Result<FileState, OpenError> {
     let failed = |problem: &str| OpenError::cannot_open(path, problem);
     // The write-ahead log or rollback journal. Looked for first: a process that creates the database creates it afterwards.
     let log = connect::wal_or_journal(path)
@@ -37,7 +44,7 @@ pub(super) fn inspect(path: &Path) -> Result<FileState, OpenError> {
     let found = match std::fs::metadata(path) {
         Ok(file) if file.is_dir() => Err(failed("it is a folder: specify a file in it")),
         Ok(file) if !file.is_file() => Err(failed("it is not a regular file: specify another one")),
-        Ok(file) if file.len() > 0 => inspect_file(path, file.len()),
+        Ok(file) if file.len() > 0 => inspect_file(path, file.len(), is_immutable),
         Ok(_) => Ok(FileState::Empty),
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(OpenError::cannot_access(path, error.to_string()))
@@ -63,7 +70,7 @@ fn is_without_bytes(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() == 0)
 }
 
-fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
+fn inspect_file(path: &Path, length: u64, is_immutable: bool) -> Result<FileState, OpenError> {
     let open_error = |error| OpenError::of(path, &error);
     if length < MIN_DATABASE_BYTES {
         // Too small for a database that a process could have open.
@@ -72,10 +79,9 @@ fn inspect_file(path: &Path, length: u64) -> Result<FileState, OpenError> {
         }
         return Err(OpenError::NotADatabase(path.into()));
     }
-    // Without a write-ahead log or journal it can be read as if it could not change, which creates no files.
-    let connection = match connect::has_wal_or_journal(path) {
-        true => connect::reader(path),
-        false => connect::immutable_reader(path),
+    let connection = match is_immutable {
+        true => connect::immutable_reader(path),
+        false => connect::reader(path),
     }
     .map_err(open_error)?;
     // One snapshot for all queries: another process may be creating the tables.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::connect::{configure, give_to_owner_of_folder, sibling};
+use super::discard::remove_unused;
 use super::hard_link::{has_second_name, reject_hard_links};
 use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
@@ -95,8 +96,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     if lock.is_some() {
         // No other process creates or restores it now.
         let file = sibling(path, "");
-        let is_own = |name: &str| file.file_name().is_some_and(|own| *own == *name);
-        remove_leftovers(folder(&file), is_own);
+        remove_leftovers(folder(&file), |name| file.file_name() == Some(name));
         reject_hard_links(path)?;
     } else if has_second_name(path) {
         // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
@@ -118,7 +118,18 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     }
     let created = migrates && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());
-    let (connection, before) = connect(path, mode, notice)?;
+    let (connection, before) = match connect(path, mode, notice) {
+        Ok(connected) => connected,
+        Err(error) => {
+            drop(lock);
+            if let Ok(file) = found
+                && created
+            {
+                remove_unused(&file);
+            }
+            return Err(error);
+        }
+    };
     // A restore may have replaced the file, or a failed import removed it, before this process got a lock on it. The log at this
     // path is that of the new one.
     let Some(file) = found.ok().filter(FileIdentity::is_in_place) else {
@@ -145,7 +156,7 @@ pub(super) fn second_writer(path: &Path, notice: fn()) -> Result<Connection, Ope
 }
 
 /// The database, and the files that SQLite has open next to it until the last connection is closed.
-fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
+pub(super) fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
     let next_to_it = |suffix| FileIdentity::at(sibling(path, suffix));
     Ok(OpenFiles {
         data: vec![FileIdentity::at(path.to_owned())?, next_to_it("-wal")?],

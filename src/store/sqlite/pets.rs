@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Rows, params};
 
-use super::readers::FileStamp;
+use super::stamp::FileStamp;
 use super::{Sqlite, connect};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
@@ -90,7 +90,7 @@ impl SqliteSnapshot<'_> {
         let pets = chunk_after(&self.connection, after, status);
         // Checked even if the read failed, which may be because it mixed pages from before and after a change.
         if self.immutable_stamp.is_some()
-            && self.engine.readers.file_stamp() != self.immutable_stamp
+            && FileStamp::of(&self.engine.readers.path) != self.immutable_stamp
         {
             let problem = "the database was changed while it was read: try again";
             return Err(StoreError::Unavailable(problem.into()));

@@ -1,19 +1,15 @@
 //! A pool of connections that read: one for each concurrent read.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rusqlite::Connection;
 
 use super::connect;
-
+use super::stamp::FileStamp;
 use crate::mutex::lock;
 
 const MAX_IDLE: usize = 16;
-
-/// The inode, size and modification time of a file: one of them changes when it is written or replaced.
-pub(super) type FileStamp = (u64, u64, i64, i64);
 
 pub(super) struct Readers {
     pub(super) path: PathBuf,
@@ -57,7 +53,7 @@ impl Readers {
 
     /// The state of a file that no process has open, if it is to be read without creating files next to it.
     pub(super) fn immutable_stamp(&self) -> Option<FileStamp> {
-        self.stamp().filter(|_| self.prefers_immutable)
+        FileStamp::of_unopened(&self.path).filter(|_| self.prefers_immutable)
     }
 
     /// Reads a file that no process has open as if it could not change. None if it did after all: a server has been started, and
@@ -66,21 +62,9 @@ impl Readers {
         &self,
         read: impl Fn(&mut Connection) -> rusqlite::Result<T>,
     ) -> Option<rusqlite::Result<T>> {
-        let before = self.stamp()?;
+        let before = FileStamp::of_unopened(&self.path)?;
         let reader = connect::immutable_reader(&self.path);
         let result = reader.and_then(|mut connection| read(&mut connection));
-        (self.stamp()? == before).then_some(result)
-    }
-
-    /// None while there is a write-ahead log or a journal.
-    fn stamp(&self) -> Option<FileStamp> {
-        self.file_stamp()
-            .filter(|_| !connect::has_wal_or_journal(&self.path))
-    }
-
-    /// The state of the file itself. What is in a write-ahead log is not part of it yet.
-    pub(super) fn file_stamp(&self) -> Option<FileStamp> {
-        let file = std::fs::metadata(&self.path).ok()?;
-        Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+        (FileStamp::of_unopened(&self.path)? == before).then_some(result)
     }
 }

@@ -29,6 +29,7 @@ use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
 use super::permission;
 use super::reactivated_keys::ReactivatedKeys;
+use super::readers::Readers;
 use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
 use crate::clock::Timestamp;
@@ -146,11 +147,9 @@ impl Restore {
         if !self.replaces() {
             return Some(ReactivatedKeys::default());
         }
-        let reader = match connect::has_wal_or_journal(&self.target) {
-            true => connect::reader(&self.target),
-            false => connect::immutable_reader(&self.target),
-        };
-        self.reactivated_in(&reader.ok()?)
+        let new = connect::immutable_reader(self.new.temporary()).ok()?;
+        let readers = Readers::new(&self.target, true);
+        readers.with(|old| ReactivatedKeys::find(old, &new)).ok()
     }
 
     fn reactivated_in(&self, old: &Connection) -> Option<ReactivatedKeys> {

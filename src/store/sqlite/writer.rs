@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::{commit_error, is_busy, is_fatal, kind, store_error};
-use super::identity::{FileIdentity, OpenFiles};
+use super::identity::{Moved, OpenFiles, check_in_place};
 use super::import_wait::ImportWait;
 use super::job::Job;
 use super::lock::is_importing;
@@ -107,16 +107,8 @@ impl SqliteWriter {
 enum FatalError {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    #[error("{} was moved or removed while it was in use", .0.display())]
-    Moved(PathBuf),
-}
-
-/// Checks that these files are still at their paths. What is written to one that is not is lost.
-fn check<'a>(
-    files: impl IntoIterator<Item = &'a FileIdentity>,
-) -> std::result::Result<(), FatalError> {
-    let moved = files.into_iter().find(|file| !file.is_in_place());
-    moved.map_or(Ok(()), |file| Err(FatalError::Moved(file.path().into())))
+    #[error(transparent)]
+    Moved(#[from] Moved),
 }
 
 /// The work of the thread.
@@ -141,7 +133,7 @@ impl WriteLoop {
         loop {
             let received = jobs.recv_timeout(FILE_CHECK_INTERVAL);
             if checked.elapsed() >= FILE_CHECK_INTERVAL {
-                check(self.files.data.iter().chain(&self.files.locks))?;
+                check_in_place(self.files.data.iter().chain(&self.files.locks))?;
                 checked = Instant::now();
             }
             match received {
@@ -158,7 +150,11 @@ impl WriteLoop {
                 Err(RecvTimeoutError::Timeout) => {
                     self.import_wait.end_unless(|| is_importing(&self.path))
                 }
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => {
+                    // SQLite does that when the last connection is closed, but a command may still have one that reads.
+                    let _ = self.checkpoint();
+                    return Ok(());
+                }
             }
         }
     }
@@ -192,10 +188,10 @@ impl WriteLoop {
         });
         match committed {
             Ok(()) => {
-                if let Err(moved) = check(&self.files.data) {
+                if let Err(moved) = check_in_place(&self.files.data) {
                     let failure = StoreError::Unconfirmed(moved.to_string());
                     Job::reply_all(batch, &Err(failure));
-                    return Err(moved);
+                    return Err(moved.into());
                 }
                 self.state.committed(batch.iter().filter_map(Job::created));
                 let checkpoint = batch.iter().any(Job::wants_checkpoint);
