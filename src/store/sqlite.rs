@@ -90,6 +90,15 @@ impl Sqlite {
         Ok((engine, opened.format_change))
     }
 
+    /// Closes the database, and removes it if this process has created it and nobody has used it since.
+    pub(crate) fn discard(self) {
+        let created = self.created.clone();
+        drop(self);
+        if let Some(created) = created {
+            discard::remove_unused(&created);
+        }
+    }
+
     pub(crate) fn writer(&self) -> &WriterMonitor {
         &self.writer.monitor
     }

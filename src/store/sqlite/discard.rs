@@ -2,22 +2,10 @@
 
 use std::time::Duration;
 
-use super::Sqlite;
 use super::connect::{open_exclusively, sibling};
 use super::identity::FileIdentity;
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
-
-impl Sqlite {
-    /// Closes the database, and removes it if this process has created it and nobody has used it since.
-    pub(crate) fn discard(self) {
-        let created = self.created.clone();
-        drop(self);
-        if let Some(created) = created {
-            remove_unused(&created);
-        }
-    }
-}
 
 /// Removes a database that no other process uses or has used. Otherwise it stays, which harms nobody.
 pub(super) fn remove_unused(created: &FileIdentity) {
