@@ -71,7 +71,7 @@ struct OpenConnections {
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
     /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is
-    /// skipped. Connections that are not in this list began to wait later.
+    /// skipped. Connections that are not in this list began to wait later than those with a rank up to the time of the search.
     longest_waiting: Vec<(u64, u64)>,
     /// The time of the last search, after the epoch.
     searched_at: Duration,
@@ -145,10 +145,10 @@ impl OpenConnections {
     /// Evicts the connection that has waited longest for its client. Returns false if none waits. The time is after the epoch.
     fn evict(&mut self, now: Duration) -> bool {
         loop {
-            // A rank in the future is that of a client that has not read a response: those that began to wait since the search
-            // come first.
+            // A rank after the search is that of a client that has not read a response: those that began to wait since then come first.
             let is_outdated = self.longest_waiting.last().is_none_or(|(rank, _)| {
-                Duration::from_nanos(*rank) > now && self.searched_at + SEARCH_VALIDITY < now
+                Duration::from_nanos(*rank) > self.searched_at
+                    && self.searched_at + SEARCH_VALIDITY < now
             });
             if is_outdated {
                 self.find_waiting();
@@ -354,6 +354,23 @@ mod tests {
         std::thread::sleep(SEARCH_VALIDITY);
         let _four = enter();
         assert!(unread.activity().is_evicted() && !three.activity().is_evicted());
+    }
+
+    #[test]
+    fn those_that_wait_since_a_search_are_evicted_before_unread_responses_that_it_found() {
+        let connections = connections(3, 100);
+        let enter = || connections.enter(ip("192.0.2.1")).unwrap();
+        let (unread, one, two) = (enter(), enter(), enter());
+        unread.activity().mark_writing(Instant::now());
+        two.activity().mark_busy();
+        let three = enter();
+        assert!(one.activity().is_evicted());
+        three.activity().mark_busy();
+        let in_a_second = Instant::now() + Duration::from_secs(1);
+        two.activity().mark_waiting(in_a_second);
+        // Long after the unread response counts as waiting.
+        assert!(lock(&connections.0.open).evict(Duration::from_secs(30)));
+        assert!(two.activity().is_evicted() && !unread.activity().is_evicted());
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Store {
         dispatch!(self.key_list(query))
     }
 
-    /// The first [`CHUNK_ROWS`](contract::CHUNK_ROWS) keys with higher IDs, in ascending order. MUST return fewer only at the end.
+    /// The first `CHUNK_ROWS` keys with higher IDs, in ascending order. MUST return fewer only at the end.
     pub async fn keys_after(&self, after: KeyId) -> Result<Vec<KeyRecord>> {
         dispatch!(self.keys_after(after))
     }

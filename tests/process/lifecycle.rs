@@ -192,12 +192,12 @@ fn why_a_server_failed_is_a_line_in_the_format_of_the_log() {
 }
 
 #[test]
-fn after_a_shutdown_the_file_has_all_animals_even_if_a_command_still_reads() {
+fn after_a_shutdown_the_file_has_all_animals_even_if_another_process_has_it_open() {
     let folder = folder();
     let key = large_key(folder.path());
     let mut process = Process::serve(PROGRAM, folder.path(), &[]);
     let client = process.client(Some(&key));
-    // A connection that reads keeps SQLite from moving the log into the file when the server closes its own.
+    // An open connection keeps SQLite from moving the log into the file when the server closes its own.
     let path = folder.path().join("animal-store.db");
     let count = |path: &Path| {
         let file = Database::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);

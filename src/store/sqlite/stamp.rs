@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use super::connect;
 
@@ -28,15 +29,25 @@ impl FileStamp {
     }
 }
 
-/// Reads the file until it was not changed meanwhile. `read` gets whether to read it as if it could not change; otherwise SQLite's locks
-/// keep it consistent.
+/// How often a file that changes all the time is read. It may be one that another program is still writing.
+const MAX_ATTEMPTS: usize = 100;
+
+/// The pause before it is read again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Reads the file until it was not changed meanwhile. `read` gets whether to read it as if it could not change; otherwise SQLite's
+/// locks keep it consistent.
 pub(super) fn read_stable<T>(path: &Path, mut read: impl FnMut(bool) -> T) -> T {
+    let mut attempt = 1;
     loop {
         let unopened = FileStamp::of_unopened(path);
         let found = read(unopened.is_some());
-        if unopened.is_none() || FileStamp::of_unopened(path) == unopened {
+        let is_stable = unopened.is_none() || FileStamp::of_unopened(path) == unopened;
+        if is_stable || attempt == MAX_ATTEMPTS {
             return found;
         }
+        attempt += 1;
+        std::thread::sleep(PAUSE);
     }
 }
 

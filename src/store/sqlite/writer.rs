@@ -151,7 +151,7 @@ impl WriteLoop {
                     self.import_wait.end_unless(|| is_importing(&self.path))
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    // SQLite does that when the last connection is closed, but a command may still have one that reads.
+                    // SQLite does that when the last connection is closed, but another process may still have one.
                     let _ = self.checkpoint();
                     return Ok(());
                 }
