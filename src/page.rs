@@ -2,7 +2,7 @@
 
 mod cursor;
 
-pub use cursor::{BoundCursor, Cursor, Scope};
+pub use cursor::{BoundCursor, Cursor, CursorError, Scope};
 
 use std::str::FromStr;
 

@@ -1,14 +1,18 @@
 //! The query string of a list: known parameters, each at most once; unknown ones are ignored.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::str::FromStr;
 
 use super::error::ApiError;
-use crate::page::{BoundCursor, Cursor, OrderQuery, PetQuery, Scope};
+use crate::page::{BoundCursor, Cursor, CursorError, OrderQuery, PetQuery, Scope};
 use crate::percent::decode;
 
-/// Parses `limit`, `status` and `cursor`.
-pub(crate) fn parse_pet_query(query: Option<&str>) -> Result<PetQuery, ApiError> {
+/// Where clients of the API get cursors from, in messages.
+pub(crate) const LINK: &str = "a Link header";
+
+/// Parses `limit`, `status` and `cursor`. Its client gets cursors from `source`.
+pub(crate) fn parse_pet_query(query: Option<&str>, source: &str) -> Result<PetQuery, ApiError> {
     let (mut limit, mut status, mut cursor) = (None, None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {
@@ -21,12 +25,12 @@ pub(crate) fn parse_pet_query(query: Option<&str>) -> Result<PetQuery, ApiError>
     Ok(PetQuery {
         limit: limit.unwrap_or_default(),
         status,
-        cursor: start(cursor, Scope::Pets(status))?,
+        cursor: start(cursor, Scope::Pets(status), source)?,
     })
 }
 
-/// Parses `limit` and `cursor`.
-pub(crate) fn parse_order_query(query: Option<&str>) -> Result<OrderQuery, ApiError> {
+/// Parses `limit` and `cursor`. Its client gets cursors from `source`.
+pub(crate) fn parse_order_query(query: Option<&str>, source: &str) -> Result<OrderQuery, ApiError> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in pairs(query) {
         match name.as_deref() {
@@ -37,21 +41,38 @@ pub(crate) fn parse_order_query(query: Option<&str>) -> Result<OrderQuery, ApiEr
     }
     Ok(OrderQuery {
         limit: limit.unwrap_or_default(),
-        cursor: start(cursor, Scope::Orders)?,
+        cursor: start(cursor, Scope::Orders, source)?,
     })
 }
 
-/// The position after which a page of this list starts.
-fn start(cursor: Option<BoundCursor>, scope: Scope) -> Result<Cursor, ApiError> {
-    match cursor {
-        None => Ok(Cursor::default()),
-        Some(cursor) => cursor
-            .within(scope)
-            .map_err(|error| ApiError::InvalidParameter {
-                name: "cursor",
-                problem: error.into(),
-            }),
+/// A cursor as it was sent. It is judged when the list is known.
+struct SentCursor(Result<BoundCursor, CursorError>);
+
+impl FromStr for SentCursor {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.parse()))
     }
+}
+
+/// The position after which a page of this list starts.
+fn start(cursor: Option<SentCursor>, scope: Scope, source: &str) -> Result<Cursor, ApiError> {
+    let Some(SentCursor(cursor)) = cursor else {
+        return Ok(Cursor::default());
+    };
+    let found = cursor.and_then(|cursor| cursor.within(scope));
+    found.map_err(|error| ApiError::InvalidParameter {
+        name: "cursor",
+        problem: match error {
+            CursorError::Malformed => {
+                format!("must be the value from {source} of this service, unchanged")
+            }
+            CursorError::WrongScope => format!(
+                "belongs to another list or another status filter: use the value from {source} of this list, unchanged"
+            ),
+        },
+    })
 }
 
 /// Names, decoded if possible, and values as sent.
@@ -89,9 +110,12 @@ mod tests {
 
     #[test]
     fn known_parameters_are_parsed_and_unknown_ones_ignored() {
-        assert_eq!(parse_pet_query(None).unwrap(), PetQuery::default());
-        assert_eq!(parse_pet_query(Some("")).unwrap(), PetQuery::default());
-        let query = parse_pet_query(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1")).unwrap();
+        assert_eq!(parse_pet_query(None, LINK).unwrap(), PetQuery::default());
+        assert_eq!(
+            parse_pet_query(Some(""), LINK).unwrap(),
+            PetQuery::default()
+        );
+        let query = parse_pet_query(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1"), LINK).unwrap();
         assert_eq!(
             (query.limit.get(), query.status),
             (5, Some(PetStatus::Sold))
@@ -117,7 +141,7 @@ mod tests {
             ("limit=1&l%69mit=2", "limit must be given at most once."),
         ] {
             assert_eq!(
-                parse_pet_query(Some(query)).unwrap_err().to_string(),
+                parse_pet_query(Some(query), LINK).unwrap_err().to_string(),
                 message,
                 "{query}"
             );
@@ -126,10 +150,14 @@ mod tests {
 
     #[test]
     fn a_list_of_orders_has_a_size_and_a_cursor_of_its_own() {
-        assert_eq!(parse_order_query(None).unwrap(), OrderQuery::default());
+        assert_eq!(
+            parse_order_query(None, LINK).unwrap(),
+            OrderQuery::default()
+        );
         let cursor = Cursor::after(7).bound_to(Scope::Orders);
-        let query = parse_order_query(Some(&format!("limit=5&status=x&cursor={cursor}"))).unwrap();
+        let query =
+            parse_order_query(Some(&format!("limit=5&status=x&cursor={cursor}")), LINK).unwrap();
         assert_eq!((query.limit.get(), query.cursor.id()), (5, 7));
-        assert!(parse_pet_query(Some(&format!("cursor={cursor}"))).is_err());
+        assert!(parse_pet_query(Some(&format!("cursor={cursor}")), LINK).is_err());
     }
 }

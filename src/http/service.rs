@@ -68,7 +68,7 @@ pub struct Exchange {
     /// one, or respond with a constant.
     pub is_over_limit: bool,
     /// Whether the service is in a step that is completed even if the client resets its stream.
-    pub(super) in_whole_step: Cell<bool>,
+    pub(super) completes_step: Cell<bool>,
     began: Instant,
     pub(super) ended: Cell<Option<Instant>>,
 }
@@ -80,7 +80,7 @@ impl Exchange {
             peer,
             id,
             is_over_limit: false,
-            in_whole_step: Cell::new(false),
+            completes_step: Cell::new(false),
             began,
             ended: Cell::new(None),
         }
@@ -88,8 +88,8 @@ impl Exchange {
 
     /// Sets whether the service is in a step that is completed even if the client has reset the stream (HTTP/2): what another
     /// system has counted must be counted here, too. Only for short steps.
-    pub fn complete_step(&self, in_step: bool) {
-        self.in_whole_step.set(in_step);
+    pub fn complete_step(&self, completes: bool) {
+        self.completes_step.set(completes);
     }
 
     /// Records the end of the request, and returns its duration. Reads the clock once for timeouts, log and metrics.

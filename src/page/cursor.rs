@@ -76,17 +76,22 @@ const CHECK_LETTERS: &[u8; 16] = b"ghijklmnopqrstuv";
 /// The length of a cursor's text in bytes.
 const TEXT_LENGTH: usize = 34;
 
-const INVALID_CURSOR: &str = "must be the value from a Link header of this service, unchanged";
-const WRONG_SCOPE: &str =
-    "belongs to another list or another status filter: follow the Link header unchanged";
+/// Why a cursor is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorError {
+    /// It is not as this service writes them.
+    Malformed,
+    /// It belongs to another list, or to another status filter.
+    WrongScope,
+}
 
 impl BoundCursor {
     /// The position, if it is in this list.
-    pub fn within(self, scope: Scope) -> Result<Cursor, &'static str> {
+    pub fn within(self, scope: Scope) -> Result<Cursor, CursorError> {
         if self.scope == scope {
             Ok(self.cursor)
         } else {
-            Err(WRONG_SCOPE)
+            Err(CursorError::WrongScope)
         }
     }
 
@@ -103,28 +108,31 @@ impl BoundCursor {
 }
 
 impl FromStr for BoundCursor {
-    type Err = &'static str;
+    type Err = CursorError;
 
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let text: &[u8; TEXT_LENGTH] = text.as_bytes().try_into().map_err(|_| INVALID_CURSOR)?;
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        let text: &[u8; TEXT_LENGTH] = text
+            .as_bytes()
+            .try_into()
+            .map_err(|_| CursorError::Malformed)?;
         let (code, pairs) = text.split_at(2);
         let scope = Scope::ALL
             .into_iter()
             .find(|scope| scope.code() == *code)
-            .ok_or(INVALID_CURSOR)?;
+            .ok_or(CursorError::Malformed)?;
         let mut id = 0_u64;
         for pair in pairs.chunks_exact(2) {
             let digit = DIGITS
                 .iter()
                 .position(|digit| *digit == pair[0])
-                .ok_or(INVALID_CURSOR)?;
+                .ok_or(CursorError::Malformed)?;
             if CHECK_LETTERS[digit] != pair[1] {
-                return Err(INVALID_CURSOR);
+                return Err(CursorError::Malformed);
             }
             id = id << 4 | digit as u64;
         }
         if i64::try_from(id).is_err() {
-            return Err(INVALID_CURSOR);
+            return Err(CursorError::Malformed);
         }
         Ok(Cursor(id).bound_to(scope))
     }
@@ -150,7 +158,7 @@ mod tests {
                     let expected = if other == scope {
                         Ok(Cursor::after(id))
                     } else {
-                        Err(WRONG_SCOPE)
+                        Err(CursorError::WrongScope)
                     };
                     assert_eq!(read.within(other), expected, "{text}");
                 }

@@ -69,7 +69,7 @@ fn an_animal_is_ordered_sold_and_set_available_again() {
         ),
         (
             format!("cursor={next}"),
-            "another list or another status filter: follow X-Next-Cursor",
+            "another list or another status filter: use the value from X-Next-Cursor",
         ),
         (
             format!("cursor={next}&cursor={next}"),

@@ -15,6 +15,7 @@ mod clients;
 mod commands;
 mod completions;
 mod config;
+mod config_file;
 mod copy;
 mod crash;
 mod disk;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::pets::{with_next, with_own_header};
+use super::pets::{CURSOR_SOURCE, with_next};
 use super::{Admin, AdminCall, ApiResult, invalid, query, respond_json as respond};
 use crate::admin::off_thread::off_thread;
 use crate::api::query::parse_order_query;
@@ -23,7 +23,7 @@ struct PlaceOrder {
 impl Admin {
     /// All orders, cancelled ones too, or those in one state, as `orders list` lists them.
     pub(super) async fn list_orders(&self, call: &AdminCall<'_>) -> ApiResult {
-        let query = parse_order_query(call.head.query).map_err(with_own_header)?;
+        let query = parse_order_query(call.head.query, CURSOR_SOURCE)?;
         let state = query::order_state(call.head.query)?;
         let store = Arc::clone(self.store());
         // Those in a rare state may be far apart.

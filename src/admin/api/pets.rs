@@ -16,6 +16,9 @@ use crate::pet::{PetId, PetStatus};
 /// The cursor of the next page, if there is one.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
+/// The same in messages.
+pub(super) const CURSOR_SOURCE: &str = "X-Next-Cursor";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SetStatus {
@@ -27,7 +30,7 @@ struct SetStatus {
 
 impl Admin {
     pub(super) async fn list_pets(&self, call: &AdminCall<'_>) -> ApiResult {
-        let query = query::parse_pet_query(call.head.query).map_err(with_own_header)?;
+        let query = query::parse_pet_query(call.head.query, CURSOR_SOURCE)?;
         let page = self.store().current_page(query).await?;
         let response = Response::json(StatusCode::OK, page.json);
         Ok(with_next(response, page.next, query.scope()))
@@ -56,21 +59,6 @@ impl Admin {
             "cancelledOrder": set.order.map(|order| order.id.0),
         });
         Ok(respond(StatusCode::OK, &report))
-    }
-}
-
-/// The error of an invalid cursor names the header of the API, `Link`.
-pub(super) fn with_own_header(error: ApiError) -> ApiError {
-    let own = |problem: String| {
-        let problem = problem.replace("a Link header", "X-Next-Cursor");
-        problem.replace("the Link header", "X-Next-Cursor")
-    };
-    match error {
-        ApiError::InvalidParameter { name, problem } => ApiError::InvalidParameter {
-            name,
-            problem: own(problem),
-        },
-        error => error,
     }
 }
 

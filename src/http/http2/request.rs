@@ -70,7 +70,7 @@ async fn serve<S: Service>(
                 if needs_continue.as_ref().is_some_and(|needed| needed.take()) {
                     send_continue(respond);
                 }
-                if service.completes_requests() || exchange.in_whole_step.get() {
+                if service.completes_requests() || exchange.completes_step.get() {
                     return Poll::Pending;
                 }
                 // The client has reset the stream, or the connection has ended.

@@ -8,6 +8,8 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot continue has failed")]
 
+mod release;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -251,26 +253,6 @@ fn the_commands_for_operators_work_and_print_what_the_page_shows() {
     run_pages(Place::Installed, &["docs/operating.md"], 5);
 }
 
-#[test]
-fn a_release_that_is_built_in_a_checkout_names_its_commit() {
-    let git = |args: &[&str]| {
-        let git = Command::new("git").args(args).output().ok();
-        let git = git.filter(|git| git.status.success())?;
-        Some(String::from_utf8_lossy(&git.stdout).trim().to_owned())
-    };
-    // Not in a folder of another repository.
-    let checkout = git(&["rev-parse", "--show-prefix"]).filter(String::is_empty);
-    let commit = checkout.and_then(|_| git(&["rev-parse", "HEAD"]));
-    let commit = commit.as_deref().unwrap_or("unknown");
-    let version = Command::new(program())
-        .args(["--version", "--verbose"])
-        .output()
-        .expect("the program");
-    let version = String::from_utf8_lossy(&version.stdout);
-    let line = format!("\ncommit    {commit}\n");
-    assert!(version.contains(&line), "{version}{line}");
-}
-
 /// Runs the commands of these pages. At least this many blocks have an output.
 fn run_pages(place: Place, pages: &[&str], outputs: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -359,8 +341,8 @@ fn only_what_differs_from_run_to_run_may_differ() {
 
 #[test]
 fn the_figures_for_sizing_are_those_that_the_benchmark_wrote() {
-    let measured = include_str!("../docs/performance.md");
-    let sizing = include_str!("../docs/operating.md");
+    let measured = include_str!("../../docs/performance.md");
+    let sizing = include_str!("../../docs/operating.md");
     for (row, text) in [
         ("| list | animal-store | ", "about N cached reads"),
         ("| post, one core | ", "about N creations"),
