@@ -29,6 +29,7 @@ use crate::access::Access;
 use crate::access::proxy::Client;
 use crate::api::ApiError;
 use crate::api::operation::READ_METHODS;
+use crate::api::request_form::check_head;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::health;
@@ -82,6 +83,7 @@ impl Admin {
         if exchange.is_over_limit {
             return Err(ApiError::Overloaded);
         }
+        check_head(head)?;
         if let Some(path) = head.path.strip_prefix("/api/") {
             return self.respond_api(path, head, body, client).await;
         }
@@ -141,8 +143,14 @@ impl Service for Admin {
         let result = catch_panic(pin!(self.route(head, body, exchange, client))).await;
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         result.unwrap_or_else(|error| {
-            if let Some(cause) = error.cause() {
-                tracing::error!(id = exchange.id.as_str(), cause, "admin request failed");
+            let id = exchange.id.as_str();
+            match error.cause() {
+                // The outage is logged once, but an open page fails again and again.
+                Some(cause) if self.sources.readiness.in_outage() => {
+                    tracing::debug!(id, cause, "admin request failed");
+                }
+                Some(cause) => tracing::error!(id, cause, "admin request failed"),
+                None => {}
             }
             // Its handler has not logged it. The path is safe to log: only IDs vary in it.
             if matches!(error, ApiError::Unconfirmed { .. }) {

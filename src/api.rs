@@ -16,6 +16,7 @@ mod list_orders;
 mod list_pets;
 pub(crate) mod operation;
 pub(crate) mod query;
+pub(crate) mod request_form;
 pub(crate) mod url;
 
 pub(crate) use error::ApiError;
@@ -81,7 +82,7 @@ impl Api {
         };
         if let Ok(response) = &mut result {
             deprecation::announce(call.operation, || root, response);
-            if !response.body.reserve(key.0) {
+            if !response.body.count_against(key.0) {
                 return Err(ApiError::Unavailable {
                     cause: "too many large responses have not been read by their clients".into(),
                 });

@@ -1,9 +1,9 @@
-//! Points in time, UTC days, and the clock, which is passed to whatever needs it. This is the only file that reads the wall clock.
+//! Points in time, UTC days, and the clock, which is passed to whatever needs it. This is the only file that reads the system clock.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z.
@@ -112,6 +112,10 @@ impl Day {
         Self(self.0 + 1)
     }
 
+    pub const fn previous(self) -> Self {
+        Self(self.0 - 1)
+    }
+
     pub const fn start(self) -> Timestamp {
         Timestamp(self.0 * 86_400_000)
     }
@@ -154,6 +158,10 @@ struct Correction {
     base: AtomicI64,
     /// How many milliseconds the system clock was ahead at the last sample.
     ahead: AtomicI64,
+    /// The system time that was observed last, in milliseconds.
+    observed: AtomicI64,
+    /// Whether the system clock was set back since the start.
+    was_set_back: AtomicBool,
 }
 
 const UNKNOWN_BASE: i64 = i64::MIN;
@@ -168,6 +176,8 @@ impl Clock {
             started: Instant::now(),
             base: AtomicI64::new(UNKNOWN_BASE),
             ahead: AtomicI64::new(0),
+            observed: AtomicI64::new(0),
+            was_set_back: AtomicBool::new(false),
         })))
     }
 
@@ -199,11 +209,19 @@ impl Clock {
         }
     }
 
-    /// Whether its time is that of the system clock: it is not manual, and has read no reference clock.
-    pub fn is_system(&self) -> bool {
+    /// Detects whether the system clock is set back. To be called several times a second.
+    pub fn observe(&self) {
+        if let TimeSource::System(correction) = &self.0 {
+            correction.observe(system_time());
+        }
+    }
+
+    /// Whether its time is that of the system clock, which was never set back: it is not manual, and has read no reference clock.
+    pub fn is_steady_system_clock(&self) -> bool {
         match &self.0 {
             TimeSource::System(correction) => {
                 correction.base.load(Ordering::Relaxed) == UNKNOWN_BASE
+                    && !correction.was_set_back.load(Ordering::Relaxed)
             }
             TimeSource::Manual(_) => false,
         }
@@ -231,6 +249,12 @@ impl Correction {
         match self.base.load(Ordering::Relaxed) {
             UNKNOWN_BASE => system_time(),
             base => Timestamp(base.saturating_add(millis(self.started.elapsed()))),
+        }
+    }
+
+    fn observe(&self, system: Timestamp) {
+        if self.observed.swap(system.0, Ordering::Relaxed) > system.0 {
+            self.was_set_back.store(true, Ordering::Relaxed);
         }
     }
 
@@ -324,6 +348,8 @@ mod tests {
             started: Instant::now(),
             base: AtomicI64::new(UNKNOWN_BASE),
             ahead: AtomicI64::new(0),
+            observed: AtomicI64::new(0),
+            was_set_back: AtomicBool::new(false),
         }
     }
 

@@ -6,10 +6,10 @@ pub(crate) mod file;
 pub(crate) mod options;
 pub(crate) mod usage_error;
 
-pub(crate) use options::{DatabaseOptions, FileOption, ServeOptions};
+pub(crate) use options::{ConfigFileOption, DatabaseOptions, ServeOptions};
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -221,7 +221,11 @@ fn is_loopback(listen: SocketAddr) -> bool {
 pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        // It also takes connections of IPv4. There is no other where IPv6 is disabled.
+        IpAddr::V6(ip) if ip.is_unspecified() => match UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
+            Ok(_) => Ipv6Addr::LOCALHOST.into(),
+            Err(_) => Ipv4Addr::LOCALHOST.into(),
+        },
         ip => ip,
     };
     SocketAddr::new(ip, listen.port())

@@ -1,5 +1,5 @@
-//! The API key: a record with an ID, and a secret, which is shown once; only its hash is stored. Clients call the secret their key.
-//! During the grace period of a rotation, a key has two secrets.
+//! The API key: a record with an ID, and a secret, which is shown once; only its hash and its prefix are stored. Clients call the
+//! secret their key. During the grace period of a rotation, a key has two secrets.
 //! A secret is `as_` + 32 random base62 characters + 6 base62 characters of CRC-32 over everything before them,
 //! so that a mistyped key is rejected without a query of the store. Neither [`Secret`] nor [`KeyHash`] can be printed by accident.
 

@@ -16,6 +16,7 @@
 pub mod access;
 mod admin;
 pub mod api;
+mod blocking;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -40,6 +41,7 @@ pub mod percent;
 pub mod pet;
 pub mod plan;
 pub mod server;
+mod staggered;
 pub mod store;
 pub mod systemd;
 pub mod tls;

@@ -24,7 +24,7 @@ use crate::clock::Timestamp;
 use crate::key::KeyIdentity;
 use crate::plan::Limits;
 
-/// The engine that decides.
+/// Where requests are counted and decided.
 pub enum Limiter {
     /// The counters are in this process, in the meter of each key.
     Memory(BanPolicy),

@@ -137,8 +137,10 @@ named! {
     pub(crate) enum BackgroundTask {
         /// Polls the store for changes made by other processes.
         Poll = "poll",
-        /// Stores usage and bans.
+        /// Stores usage.
         Flush = "flush",
+        /// Stores bans that could not be stored immediately.
+        Bans = "bans",
         /// Deletes old records.
         Sweep = "sweep",
         /// Reads the certificate again when its files have changed.

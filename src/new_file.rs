@@ -277,11 +277,15 @@ fn remove_sqlite_files(file: &Path) {
 
 fn remove_unless_held(path: &Path) {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path);
-    let Ok(file) = opened else { return };
+    let open = |for_writing| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(for_writing);
+        options.custom_flags(flags.bits().cast_signed()).open(path)
+    };
+    // On NFS, only a file that is open for writing can be locked.
+    let Ok(file) = open(true).or_else(|_| open(false)) else {
+        return;
+    };
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
         // One that cannot be removed stays where it is.
         let _ = std::fs::remove_file(path);

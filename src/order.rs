@@ -27,7 +27,7 @@ impl fmt::Display for OrderId {
 pub const QUANTITY: u8 = 1;
 
 named! {
-    /// The state of an order: open while the animal is pending, complete when it is sold; the public API does not list cancelled
+    /// The state of an order: open while the animal is pending, complete when it is sold; the API does not list cancelled
     /// ones.
     #[derive(clap::ValueEnum)]
     pub enum OrderState {

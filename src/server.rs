@@ -52,8 +52,8 @@ const MAX_ADMIN_STREAMS: Maximum = Maximum {
 };
 
 /// Reads the TLS files, checks the folder of backups and binds the sockets before it opens the store: a first startup that fails
-/// there creates no files. If opening takes long, health checks get responses meanwhile, and the service manager waits. Then starts
-/// all threads.
+/// there creates no files. If opening it or reading the keys takes long, health checks get responses meanwhile, and the service
+/// manager waits. Then starts all threads.
 pub async fn start(
     config: &Config,
     clock: Clock,
@@ -76,33 +76,35 @@ pub async fn start(
     let mode = Mode::Serve {
         migrate: config.migrate,
     };
-    let opening = Store::open(&config.database, mode, waiting);
-    let store = startup::with_extended_start_timeout(&manager.notifier, opening).await?;
-    store
-        .correct(&clock)
-        .await
-        .context("cannot read the database's clock")?;
-    drop(startup);
     let (shutdown, shutdown_receiver) = watch::channel(false);
     let workers = listeners.api.len();
-    let shared = Shared::new(
-        config,
-        Arc::new(store),
-        clock,
-        tls,
-        base_urls,
-        workers,
-        shutdown_receiver,
-    )?;
-    let shared = Arc::new(shared);
+    let loading = async {
+        let store = Store::open(&config.database, mode, waiting).await?;
+        startup.store_opened();
+        let corrected = store.correct(&clock).await;
+        corrected.context("cannot read the database's clock")?;
+        let shared = Shared::new(
+            config,
+            Arc::new(store),
+            clock,
+            tls,
+            base_urls,
+            workers,
+            shutdown_receiver,
+        )?;
+        // Before the keys: if a copy replaces the content of the database meanwhile, a heartbeat detects that by this ID.
+        let deployment = shared.store.deployment().await;
+        let deployment = deployment.context("cannot read the ID of the deployment")?;
+        let loaded = background::load(&shared).await;
+        let loaded = loaded.context("cannot read the keys")?;
+        anyhow::Ok((Arc::new(shared), loaded, deployment))
+    };
+    let loading = startup::with_extended_start_timeout(&manager.notifier, loading);
+    let (shared, loaded, deployment) = loading.await?;
+    drop(startup);
     if let Some(tls) = &shared.tls {
         certificate::publish_expiry(tls, &shared);
     }
-    let loaded = background::load(&shared).await;
-    let loaded = loaded.context("cannot read the keys")?;
-
-    let deployment = shared.store.deployment().await;
-    let deployment = deployment.context("cannot read the ID of the deployment")?;
     let max_connections = listeners.limit_connections(config);
     let connections = connections(config, max_connections);
     let timeouts = Timeouts {

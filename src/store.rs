@@ -27,7 +27,7 @@ pub use contract::{
 pub use copy::{CopiedTable, CopyError, CopyStep, copy};
 pub use import::Import;
 pub use row_stream::RowStream;
-pub(crate) use sqlite::COMMAND_TIMEOUT;
+pub(crate) use sqlite::COMMAND_LOCK_TIMEOUT;
 pub use sqlite::{
     BackupError, BackupFolder, BackupProgress, ReactivatedKey, ReactivatedKeys, Restore,
     RestoreError, Restored, back_up, belongs_to_database,
@@ -132,7 +132,7 @@ impl Store {
         }
     }
 
-    /// The counters of changes. MUST be cheap enough to poll several times a second.
+    /// The counters of changes, and the time of a shared database. MUST be cheap enough to poll several times a second.
     pub async fn revisions(&self) -> Result<Revisions> {
         dispatch!(self.revisions())
     }

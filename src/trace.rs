@@ -38,8 +38,9 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) id: &'a str,
 }
 
+/// What a query is sent to: `db.system.name` of its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum System {
+pub(crate) enum DatabaseSystem {
     Sqlite,
     Postgres,
     Redis,

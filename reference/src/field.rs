@@ -209,10 +209,12 @@ pub(crate) fn objects(document: &Document<'_>) -> Vec<Part> {
 
 /// The section of the headers of responses.
 pub(crate) fn headers_part(document: &Document<'_>) -> Part {
+    let mut headers = headers(document);
+    // One header can mean different things: its entries follow the first, which has the anchor.
+    let names: Vec<_> = headers.iter().map(|header| header.name).collect();
+    headers.sort_by_key(|header| names.iter().position(|name| *name == header.name));
     let mut known = Vec::new();
-    let headers = headers(document).into_iter();
-    let entries = headers.map(|header| {
-        // One header can mean different things: only the first entry has the anchor.
+    let entries = headers.into_iter().map(|header| {
         let id = match known.contains(&header.name) {
             true => format!("{}-2", header_id(header.name)),
             false => header_id(header.name),

@@ -47,7 +47,7 @@ pub(crate) fn sentence(markdown: &str, document: &Document<'_>) -> String {
     inner.unwrap_or(&html).to_owned()
 }
 
-/// The sections of the guide. The text before the first heading is a section, too.
+/// The sections of the guide, one for each heading of the first two levels. What is before the first heading is left out.
 pub(crate) fn parts(markdown: &str, document: &Document<'_>) -> Vec<Part> {
     let mut sections: Vec<Section> = Vec::new();
     let mut events = events(markdown, document);

@@ -118,13 +118,13 @@ fn list(id: &str, responses: &[Response<'_>], document: &Document<'_>) -> String
         let status = response.status;
         let returns = response.returns.join(" ");
         let (class, returns) = match status.starts_with('2') {
-            true => ("ok", format!("Returns {returns}.")),
-            false => ("error", returns),
+            true => ("status ok", format!("Returns {returns}.")),
+            false => ("status", returns),
         };
         let description = guide::html(response.description, document);
         let returns = guide::html(&returns, document);
         entries += &format!(
-            "<div id=\"{id}-{status}\"><dt><span class=\"status {class}\">{status}</span></dt><dd>{description}{returns}</dd></div>\n"
+            "<div id=\"{id}-{status}\"><dt><span class=\"{class}\">{status}</span></dt><dd>{description}{returns}</dd></div>\n"
         );
     }
     format!("<dl class=\"responses\">\n{entries}</dl>\n")

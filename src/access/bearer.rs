@@ -1,4 +1,4 @@
-//! The `Authorization` header: the API key of a client.
+//! The `Authorization` header: the API key of a client, or the admin token of an operator.
 
 use crate::http::Field;
 

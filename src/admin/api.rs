@@ -83,8 +83,8 @@ impl Admin {
         let identity = self.guard.authenticate(head, client)?;
         let changes = !matches!(*head.method, Method::GET | Method::HEAD);
         match changes {
-            true => self.guard.check_change(head, identity)?,
-            false => self.guard.check_read(head)?,
+            true => self.guard.check_change(head, client, identity)?,
+            false => self.guard.check_read(head, client)?,
         }
         let mut call = AdminCall {
             head,

@@ -26,7 +26,7 @@ impl ExpositionFormat {
         for range in values.flat_map(|value| value.split(',')) {
             let mut parts = range.split(';').map(str::trim);
             let name = parts.next().unwrap_or_default();
-            let quality = parts.find_map(|part| part.strip_prefix("q="));
+            let quality = parts.find_map(|part| part.strip_prefix(['q', 'Q'])?.strip_prefix('='));
             let quality = quality.map_or(1.0, |text| text.parse().unwrap_or(0.0));
             let thousandths = (quality * 1000.0) as u32;
             if name.eq_ignore_ascii_case(OPEN_METRICS) {
@@ -188,6 +188,7 @@ mod tests {
             "*/*",
             "text/plain",
             "application/openmetrics-text;q=0",
+            "application/openmetrics-text;Q=0",
             "application/openmetrics-text;q=0.3,text/plain;version=0.0.4;q=0.5",
         ] {
             assert_eq!(accepts(text), ExpositionFormat::Text, "{text}");

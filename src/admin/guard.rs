@@ -2,7 +2,7 @@
 //! to this server, and forms and scripts of other sites can send requests. So the name and the origin of a request are checked
 //! besides its credentials; not those of a request for metrics, which Prometheus may send to any name.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
 use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
@@ -68,7 +68,7 @@ impl Guard {
         match is_ours {
             true => Ok(()),
             false => Err(ApiError::Forbidden(
-                "This host name is not allowed: use an IP address or localhost, or start the server with --admin-host.",
+                "This host is not allowed: use localhost, an address of this machine other than 0.0.0.0, or a name that was given with --admin-host.",
             )),
         }
     }
@@ -77,12 +77,18 @@ impl Guard {
         let Ok(authority) = std::str::from_utf8(authority) else {
             return false;
         };
-        // Checked before: what is in brackets is an IPv6 address.
-        if authority.starts_with('[') {
-            return true;
+        // An unspecified or a mapped address may reach loopback, but browsers do not send `Sec-Fetch-Site` to it, as they do to 127.0.0.1
+        // and [::1]: reads by other sites would not be noticed.
+        if let Some((ip, _)) = authority
+            .strip_prefix('[')
+            .and_then(|ip| ip.split_once(']'))
+        {
+            let is_usual = |ip: Ipv6Addr| !ip.is_unspecified() && ip.to_ipv4_mapped().is_none();
+            return ip.parse().is_ok_and(is_usual);
         }
         let host = authority.split(':').next().unwrap_or_default();
-        host.parse::<Ipv4Addr>().is_ok()
+        host.parse::<Ipv4Addr>()
+            .is_ok_and(|ip| !ip.is_unspecified())
             || host.eq_ignore_ascii_case("localhost")
             || self
                 .hosts
@@ -129,29 +135,21 @@ impl Guard {
     pub(super) fn check_change(
         &self,
         head: &Head<'_>,
+        client: Client,
         identity: AdminIdentity,
     ) -> Result<(), ApiError> {
-        let is_allowed = match identity {
-            AdminIdentity::Anonymous => return Err(NO_ADMIN_TOKEN),
-            AdminIdentity::Token => self.origin(head) != RequestOrigin::CrossOrigin,
+        let origin = origin(head, client);
+        match identity {
+            AdminIdentity::Anonymous => Err(NO_ADMIN_TOKEN),
             // A browser sends its origin with every request that changes something.
-            AdminIdentity::Session(_) => self.origin(head) == RequestOrigin::SameOrigin,
-        };
-        match is_allowed {
-            true => Ok(()),
-            false => Err(CROSS_ORIGIN),
+            AdminIdentity::Session(_) if origin == RequestOrigin::Absent => Err(CROSS_ORIGIN),
+            AdminIdentity::Session(_) | AdminIdentity::Token => check_origin(head, origin),
         }
     }
 
-    /// Rejects reads by pages of other sites. They could not see the response, but could use up streams and time.
-    pub(super) fn check_read(&self, head: &Head<'_>) -> Result<(), ApiError> {
-        let mut sites = head.all(&SEC_FETCH_SITE);
-        let is_foreign = sites.any(|site| !matches!(site, b"same-origin" | b"none"));
-        match self.origin(head) {
-            RequestOrigin::CrossOrigin => Err(CROSS_ORIGIN),
-            _ if is_foreign => Err(FOREIGN_PAGE),
-            _ => Ok(()),
-        }
+    /// Rejects reads by pages of other origins. They could not see the response, but could use up streams and time.
+    pub(super) fn check_read(&self, head: &Head<'_>, client: Client) -> Result<(), ApiError> {
+        check_origin(head, origin(head, client))
     }
 
     /// Begins a session for a client that sends the token. Returns its cookie.
@@ -164,9 +162,7 @@ impl Guard {
         let Some(token) = &self.token else {
             return Err(NO_LOGIN);
         };
-        if self.origin(head) == RequestOrigin::CrossOrigin {
-            return Err(CROSS_ORIGIN);
-        }
+        check_origin(head, origin(head, client))?;
         if !token.matches(sent.as_bytes()) {
             return Err(self.record_failure(client.address, ApiError::InvalidAdminToken));
         }
@@ -210,24 +206,35 @@ impl Guard {
         }
         error
     }
+}
 
-    fn origin(&self, head: &Head<'_>) -> RequestOrigin {
-        let mut origins = head.all(&ORIGIN);
-        let Some(origin) = origins.next() else {
-            return RequestOrigin::Absent;
-        };
-        // Behind a proxy that terminates TLS, the origin is https:// although the listener does not use TLS.
-        let authority = origin.strip_prefix(b"https://");
-        let plain = || origin.strip_prefix(b"http://").filter(|_| !self.https);
-        let own = Authority::of(head).ok().flatten();
-        let is_own = authority
-            .or_else(plain)
-            .zip(own)
-            .is_some_and(|(origin, own)| origin.eq_ignore_ascii_case(own.as_bytes()));
-        match is_own && origins.next().is_none() {
-            true => RequestOrigin::SameOrigin,
-            false => RequestOrigin::CrossOrigin,
-        }
+fn origin(head: &Head<'_>, client: Client) -> RequestOrigin {
+    let mut origins = head.all(&ORIGIN);
+    let Some(origin) = origins.next() else {
+        return RequestOrigin::Absent;
+    };
+    // A proxy that terminates TLS may not report the scheme: then the origin is https:// although the client seems not to use TLS.
+    let authority = origin.strip_prefix(b"https://");
+    let plain = || origin.strip_prefix(b"http://").filter(|_| !client.https);
+    let own = Authority::of(head).ok().flatten();
+    let is_own = authority
+        .or_else(plain)
+        .zip(own)
+        .is_some_and(|(origin, own)| origin.eq_ignore_ascii_case(own.as_bytes()));
+    match is_own && origins.next().is_none() {
+        true => RequestOrigin::SameOrigin,
+        false => RequestOrigin::CrossOrigin,
+    }
+}
+
+/// Rejects a request that a page of another origin has sent.
+fn check_origin(head: &Head<'_>, origin: RequestOrigin) -> Result<(), ApiError> {
+    let mut sites = head.all(&SEC_FETCH_SITE);
+    let is_foreign = sites.any(|site| !matches!(site, b"same-origin" | b"none"));
+    match origin {
+        RequestOrigin::CrossOrigin => Err(CROSS_ORIGIN),
+        _ if is_foreign => Err(FOREIGN_PAGE),
+        _ => Ok(()),
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) struct Live {
     streams: Arc<Streams>,
     /// Whether a stream began since the last sample.
     has_new_page: AtomicBool,
-    /// How many events of the log were part of messages to all pages.
+    /// How many events the log had at the last sample. Later ones are part of the next message to all pages.
     seen: AtomicU64,
     /// Wakes the task that counts the animals.
     count_requested: Notify,

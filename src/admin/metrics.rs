@@ -179,7 +179,7 @@ fn describe_requests(metrics: &WorkerMetrics, out: &mut Exposition) {
     metrics! { out;
         counters "animal_store_rejected_total" "Requests rejected with 429, by reason" rejections;
         counters "animal_store_connections_rejected_total"
-            "Connections rejected with 503, by the limit that was reached: all connections, or those of one address" connections;
+            "Rejected connections, by the limit that was reached: all connections, or those of one address" connections;
         counter  "animal_store_bans_total"        "Bans imposed"         metrics.bans.get();
         counter  "animal_store_connections_total" "Accepted connections" metrics.connections.get();
         gauge    "animal_store_open_connections"  "Open connections"     metrics.open_connections.get() as f64;

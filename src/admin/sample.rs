@@ -11,7 +11,9 @@ use crate::api::Operation;
 use crate::counter::Histogram;
 use crate::metrics::{DURATION_BOUNDS, OperationLabel};
 
-/// The numbers of a sample, in their order.
+/// The numbers of a sample, in their order: `time` in Unix seconds; those of requests by outcome, `bans`, `commits`, `creatingCommits`
+/// and `rows` (new animals) per second; durations in milliseconds; `hits` (of the cache) as a fraction; `connections` and `waiting`
+/// (creations) as counts; `memory` and `wal` in bytes.
 pub(super) const NAMES: [&str; 18] = [
     "time",
     "succeeded",

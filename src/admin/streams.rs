@@ -1,5 +1,5 @@
-//! The open streams of live data. A viewer who has the maximum and opens another loses the stream of the same tab, or else the
-//! oldest one. If the maximum of all viewers is reached, the viewer with the most loses one, so that no script that opens many can
+//! The open streams of live data. A viewer at the maximum who opens another one loses the stream of the same tab, or else the oldest
+//! one. If the maximum of all viewers is reached, the viewer with the most loses one, so that no script that opens many can
 //! keep others out.
 
 use std::net::IpAddr;
@@ -56,14 +56,14 @@ impl Streams {
             };
             entries.iter().filter(counted).count()
         };
-        let has_own_maximum = count(false, Some(viewer)) == MAX_STREAMS_PER_VIEWER;
-        if has_own_maximum || count(false, None) == MAX_STREAMS {
+        let is_viewer_full = count(false, Some(viewer)) == MAX_STREAMS_PER_VIEWER;
+        if is_viewer_full || count(false, None) == MAX_STREAMS {
             let has_room = |viewer: &Viewer| {
                 count(true, Some(*viewer)) < MAX_STREAMS_PER_VIEWER
                     && count(true, None) < MAX_STREAMS
             };
             let viewers = entries.iter().map(|entry| entry.viewer);
-            let from = match has_own_maximum {
+            let from = match is_viewer_full {
                 true => Some(viewer).filter(has_room),
                 false => viewers
                     .filter(has_room)

@@ -11,7 +11,7 @@ impl Api {
         query: Option<&str>,
         root: LinkRoot<'_>,
     ) -> Result<Response, ApiError> {
-        let query = query::parse_order_query(query, query::LINK)?;
+        let query = query::parse_order_query(query, query::CURSOR_SOURCE)?;
         let page = self.store.order_page(query).await?;
         let (path, scope) = ("/v1/store/orders?limit=", Scope::Orders);
         Ok(link::respond(page, root, path, query.limit, scope))

@@ -10,7 +10,7 @@ impl Api {
         query: Option<&str>,
         root: LinkRoot<'_>,
     ) -> Result<Response, ApiError> {
-        let query = query::parse_pet_query(query, query::LINK)?;
+        let query = query::parse_pet_query(query, query::CURSOR_SOURCE)?;
         let page = self.store.page(query).await?;
         let (path, scope) = ("/v1/pets?limit=", query.scope());
         Ok(link::respond(page, root, path, query.limit, scope))

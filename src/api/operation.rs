@@ -146,7 +146,7 @@ pub(crate) enum Route<'a> {
     Preflight { methods: &'static str },
 }
 
-/// The maximum length of a body.
+/// The maximum length of a body. At most `STREAM_WINDOW` in `http/http2.rs`, so that no client has to wait for more room.
 pub(crate) const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// The maximum length of path and query.

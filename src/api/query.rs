@@ -9,9 +9,9 @@ use crate::page::{BoundCursor, Cursor, CursorError, OrderQuery, PetQuery, Scope}
 use crate::percent::decode;
 
 /// Where clients of the API get cursors from, in messages.
-pub(crate) const LINK: &str = "a Link header";
+pub(crate) const CURSOR_SOURCE: &str = "a Link header";
 
-/// Parses `limit`, `status` and `cursor`. Its client gets cursors from `source`.
+/// Parses `limit`, `status` and `cursor`. `source` says, in messages, where the clients of this listener get cursors.
 pub(crate) fn parse_pet_query(query: Option<&str>, source: &str) -> Result<PetQuery, ApiError> {
     let (mut limit, mut status, mut cursor) = (None, None, None);
     for (name, value) in pairs(query) {
@@ -29,7 +29,7 @@ pub(crate) fn parse_pet_query(query: Option<&str>, source: &str) -> Result<PetQu
     })
 }
 
-/// Parses `limit` and `cursor`. Its client gets cursors from `source`.
+/// Parses `limit` and `cursor`. `source` says, in messages, where the clients of this listener get cursors.
 pub(crate) fn parse_order_query(query: Option<&str>, source: &str) -> Result<OrderQuery, ApiError> {
     let (mut limit, mut cursor) = (None, None);
     for (name, value) in pairs(query) {
@@ -110,12 +110,16 @@ mod tests {
 
     #[test]
     fn known_parameters_are_parsed_and_unknown_ones_ignored() {
-        assert_eq!(parse_pet_query(None, LINK).unwrap(), PetQuery::default());
         assert_eq!(
-            parse_pet_query(Some(""), LINK).unwrap(),
+            parse_pet_query(None, CURSOR_SOURCE).unwrap(),
             PetQuery::default()
         );
-        let query = parse_pet_query(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1"), LINK).unwrap();
+        assert_eq!(
+            parse_pet_query(Some(""), CURSOR_SOURCE).unwrap(),
+            PetQuery::default()
+        );
+        let query =
+            parse_pet_query(Some("x=1&limit=5&&status=s%6Fld&x=2&%zz=1"), CURSOR_SOURCE).unwrap();
         assert_eq!(
             (query.limit.get(), query.status),
             (5, Some(PetStatus::Sold))
@@ -141,7 +145,9 @@ mod tests {
             ("limit=1&l%69mit=2", "limit must be given at most once."),
         ] {
             assert_eq!(
-                parse_pet_query(Some(query), LINK).unwrap_err().to_string(),
+                parse_pet_query(Some(query), CURSOR_SOURCE)
+                    .unwrap_err()
+                    .to_string(),
                 message,
                 "{query}"
             );
@@ -151,13 +157,16 @@ mod tests {
     #[test]
     fn a_list_of_orders_has_a_size_and_a_cursor_of_its_own() {
         assert_eq!(
-            parse_order_query(None, LINK).unwrap(),
+            parse_order_query(None, CURSOR_SOURCE).unwrap(),
             OrderQuery::default()
         );
         let cursor = Cursor::after(7).bound_to(Scope::Orders);
-        let query =
-            parse_order_query(Some(&format!("limit=5&status=x&cursor={cursor}")), LINK).unwrap();
+        let query = parse_order_query(
+            Some(&format!("limit=5&status=x&cursor={cursor}")),
+            CURSOR_SOURCE,
+        )
+        .unwrap();
         assert_eq!((query.limit.get(), query.cursor.id()), (5, 7));
-        assert!(parse_pet_query(Some(&format!("cursor={cursor}")), LINK).is_err());
+        assert!(parse_pet_query(Some(&format!("cursor={cursor}")), CURSOR_SOURCE).is_err());
     }
 }

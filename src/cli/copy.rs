@@ -11,7 +11,7 @@ use super::outcome::{Failure, Outcome};
 use super::print;
 use super::progress::{ROWS_TEMPLATE, progress_bar};
 use super::signals::Signals;
-use crate::config::{DatabaseOptions, FileOption, options};
+use crate::config::{ConfigFileOption, DatabaseOptions, options};
 use crate::store::{CopiedTable, CopyError, CopyStep, Database, copy};
 
 /// Copy everything into another, empty database, such as from SQLite to PostgreSQL or back.
@@ -37,7 +37,7 @@ pub(super) struct CopyCommand {
     #[arg(long, value_name = "FILE")]
     ca_cert: Option<PathBuf>,
     #[command(flatten)]
-    file: FileOption,
+    config_file: ConfigFileOption,
 }
 
 impl CopyCommand {
@@ -100,7 +100,7 @@ impl CopyCommand {
                 .clone()
                 .filter(|_| database.lacks_password()),
             ca_cert: self.ca_cert.clone(),
-            file: self.file.clone(),
+            config_file: self.config_file.clone(),
         };
         Ok(options.resolve_as(option)?)
     }

@@ -7,7 +7,7 @@ use super::outcome::{Failure, Outcome};
 use super::print;
 use crate::clock::{Clock, Timestamp};
 use crate::config::DatabaseOptions;
-use crate::store::{COMMAND_TIMEOUT, Database, Mode, Store};
+use crate::store::{COMMAND_LOCK_TIMEOUT, Database, Mode, Store};
 
 /// The options of commands on one database.
 #[derive(Debug, clap::Args)]
@@ -52,7 +52,7 @@ pub(super) fn with_embedded_help(command: clap::Command) -> clap::Command {
 
 /// Prints why the command waits.
 pub(super) fn print_wait() {
-    let limit = COMMAND_TIMEOUT.as_secs();
+    let limit = COMMAND_LOCK_TIMEOUT.as_secs();
     print::notice(&format!(
         "animal-store: waiting up to {limit} s for the database lock, which another process holds"
     ));

@@ -1,6 +1,6 @@
 //! `animal-store healthcheck`: checks whether a server is ready.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{self, ClientConnection, StreamOwned};
 
 use super::outcome::{Failure, Outcome};
 use crate::api::authority::is_authority;
-use crate::config::{FileOption, options, reachable};
+use crate::config::{ConfigFileOption, options, reachable};
 use crate::tls::{ClientFiles, ClientTls, Verification};
 
 /// Timeout for the whole check.
@@ -34,7 +34,7 @@ pub(super) struct HealthcheckCommand {
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     #[command(flatten)]
-    _file: FileOption,
+    _config_file: ConfigFileOption,
 }
 
 impl HealthcheckCommand {
@@ -137,7 +137,12 @@ fn request(
     stream.write_all(request.as_bytes())?;
     // "HTTP/1.1 200" is all that is needed.
     let mut start = [0; 12];
-    stream.read_exact(&mut start)?;
+    stream
+        .read_exact(&mut start)
+        .map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => anyhow!("the connection was closed without a response"),
+            _ => error.into(),
+        })?;
     let start = String::from_utf8_lossy(&start);
     start
         .strip_prefix("HTTP/1.1 ")

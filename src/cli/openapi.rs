@@ -4,7 +4,7 @@ use super::outcome::Outcome;
 use super::print;
 use crate::api::document::Document;
 use crate::api::url::BaseUrl;
-use crate::config::FileOption;
+use crate::config::ConfigFileOption;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct OpenapiCommand {
@@ -21,7 +21,7 @@ pub(super) struct OpenapiCommand {
     #[arg(long, value_name = "URL")]
     staging_url: Option<BaseUrl>,
     #[command(flatten)]
-    _file: FileOption,
+    _config_file: ConfigFileOption,
 }
 
 impl OpenapiCommand {

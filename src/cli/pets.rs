@@ -48,7 +48,7 @@ pub(super) enum Command {
         pet: PetArgs,
         /// New status
         status: PetStatus,
-        /// Cancel the open order for the animal, if any
+        /// Cancel the open order for the animal, if any; pending keeps it
         #[arg(long)]
         force: bool,
     },

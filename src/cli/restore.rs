@@ -41,7 +41,7 @@ impl RestoreCommand {
         let database = self.options.database();
         let Database::Sqlite(target) = database else {
             return Err(Failure::Usage(format!(
-                "restore is for the embedded database: restore {database} with pg_restore --clean --if-exists --dbname=URL FILE"
+                "restore is for the embedded database: to restore {database}, stop all nodes, and use pg_restore --dbname=URL FILE on an empty database"
             )));
         };
         let file = self.file.display();
@@ -133,7 +133,7 @@ fn verb(replaces: bool) -> &'static str {
 /// Lines about the keys that a restore makes valid again.
 fn describe(reactivated: Option<&ReactivatedKeys>) -> Vec<String> {
     let Some(ReactivatedKeys { revoked, rotated }) = reactivated else {
-        let line = "the keys of the old database cannot be read: keys revoked or rotated since the backup are as they were then";
+        let line = "the keys of the previous database cannot be read: keys revoked or rotated since the backup are as they were then";
         return vec![line.into()];
     };
     let list = |keys: &[ReactivatedKey]| {
@@ -144,13 +144,13 @@ fn describe(reactivated: Option<&ReactivatedKeys>) -> Vec<String> {
     if !revoked.is_empty() {
         let keys = list(revoked);
         lines.push(format!(
-            "keys revoked since the backup are valid again: {keys}"
+            "the restore makes keys valid again that were revoked since the backup: {keys}"
         ));
     }
     if !rotated.is_empty() {
         let keys = list(rotated);
         lines.push(format!(
-            "keys rotated since the backup have their former secrets again: {keys}"
+            "the restore gives keys their former secrets again that were rotated since the backup: {keys}"
         ));
     }
     lines

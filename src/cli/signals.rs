@@ -84,7 +84,7 @@ impl Signals {
                 }
             };
             print::error(&format!(
-                "stopped by a second signal ({second}) before it had finished"
+                "stopped by a second signal ({second}) before it had finished; its last changes may have been made"
             ));
             std::process::exit(1);
         };

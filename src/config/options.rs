@@ -38,7 +38,7 @@ pub(crate) struct DatabaseOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_cert: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) file: FileOption,
+    pub(crate) config_file: ConfigFileOption,
 }
 
 impl DatabaseOptions {
@@ -90,9 +90,10 @@ impl DatabaseOptions {
     }
 }
 
-/// The configuration file.
+// Its value is read before the other options are parsed: `cli::parse` makes the values of the file their defaults.
+/// The option `--config`.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct FileOption {
+pub(crate) struct ConfigFileOption {
     /// TOML file with options, by their long names
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -143,7 +144,7 @@ pub(crate) struct ServeOptions {
     /// Origins whose pages may call the API from a browser, or * for all; can be repeated, or separated by commas
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',', value_parser = listed(Origin::from_str))]
     pub(crate) cors_origin: Vec<Origin>,
-    /// Ban a key after this many 429 responses within a minute; 0: no new bans (`keys unban` ends an existing one)
+    /// Ban a key that gets more than this many 429 responses within a minute; 0: no new bans (`keys unban` ends an existing one)
     #[arg(long, value_name = "N", default_value = "100", value_parser = whole_number)]
     pub(crate) ban_after: u32,
     /// Duration of a first ban; it doubles with each further ban within 24 hours, up to one hour

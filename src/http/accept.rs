@@ -40,8 +40,8 @@ const FINAL_ACCEPT_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long a client may take to read the response to a rejected connection.
 const REJECTION_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Accepts connections until `shutdown` is true; then waits for the responses in flight, but not longer than the
-/// timeout for draining. With `tls`, connections are encrypted.
+/// Accepts connections until `shutdown` is true or its sender is dropped; then waits for the responses in flight, but not longer than
+/// the timeout for draining. With `tls`, connections are encrypted.
 pub async fn accept<S: Service + 'static>(
     Listener { socket, stays_open }: Listener,
     tls: Option<Tls>,
@@ -115,6 +115,7 @@ impl<S: Service> Drop for CountedConnection<S> {
 }
 
 impl<S: Service + 'static> Acceptor<S> {
+    /// Accepts connections until this is cancelled.
     async fn accept_all(&self, listener: &tokio::net::TcpListener) {
         let mut outage = Outage::default();
         loop {
@@ -163,10 +164,10 @@ impl<S: Service + 'static> Acceptor<S> {
 
     fn reject(&self, tcp: TcpStream, peer: IpAddr, full: ReachedLimit) {
         let ThreadState { service, ids, .. } = &*self.thread;
-        let response = raw::reject(service, ids, Rejection::TooManyConnections(full), peer);
+        let response = raw::rejection(service, ids, Rejection::TooManyConnections(full), peer);
         match (self.connections.rejection_permit(), &self.tls) {
             (Some(permit), tls) => {
-                let rejecting = reject(tls.clone(), tcp, response, permit);
+                let rejecting = send_rejection(tls.clone(), tcp, response, permit);
                 drop(tokio::task::spawn_local(rejecting));
             }
             // Sends what fits into the buffer of the socket, and closes the connection.
@@ -192,33 +193,34 @@ async fn serve_encrypted<S: Service + 'static>(
         },
         Handshake::PlainHttp(tcp) => {
             let ThreadState { service, ids, .. } = &**thread;
-            let response = raw::reject(service, ids, Rejection::PlainHttp, peer);
-            send_rejection(tcp, &response).await;
+            let response = raw::rejection(service, ids, Rejection::PlainHttp, peer);
+            write_rejection(tcp, &response).await;
         }
         Handshake::Failed => thread.service.handshake_failed(),
         Handshake::Ended => {}
     }
 }
 
-async fn reject(
+/// Sends the response to a rejected connection, after a handshake if the listener has TLS.
+async fn send_rejection(
     tls: Option<Tls>,
     tcp: TcpStream,
     response: Vec<u8>,
     _permit: OwnedSemaphorePermit,
 ) {
     let Some(tls) = tls else {
-        return send_rejection(tcp, &response).await;
+        return write_rejection(tcp, &response).await;
     };
     let exchange = async {
         if let Ok(stream) = tls.0.http1_acceptor.accept(tcp).await {
-            send_rejection(stream, &response).await;
+            write_rejection(stream, &response).await;
         }
     };
     let _ = tokio::time::timeout(REJECTION_TIMEOUT, exchange).await;
 }
 
 /// Sends the response to a rejected connection. Reads what the client sends meanwhile, or the client would lose the response.
-async fn send_rejection(mut io: impl AsyncRead + AsyncWrite + Unpin, response: &[u8]) {
+async fn write_rejection(mut io: impl AsyncRead + AsyncWrite + Unpin, response: &[u8]) {
     let exchange = async {
         let _ = io.write_all(response).await;
         let _ = io.shutdown().await;

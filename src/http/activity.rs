@@ -1,7 +1,7 @@
 //! The activity of one connection, as other threads see it: they evict the one that has waited longest for its client.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const WRITING_GRACE: Duration = Duration::from_secs(10);
 /// The activity of one connection, as other threads see it. They only set `evicted`; the thread of the connection writes the rest.
 pub(super) struct Activity {
     epoch: Instant,
-    /// Since when the connection has been waiting for its client, in nanoseconds after the epoch.
+    /// Since when the connection has been waiting for its client, in nanoseconds since the epoch.
     waiting_since: AtomicU64,
     evicted: AtomicBool,
     /// Wakes the task of the connection.
@@ -25,7 +25,7 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// A new connection, which waits for its client. Times are after the epoch.
+    /// A new connection, which waits for its client. `epoch` is the origin of its times.
     pub(super) fn new(epoch: Instant) -> Self {
         let activity = Self {
             epoch,
@@ -52,7 +52,11 @@ impl Activity {
     }
 
     pub(super) fn store_waker(&self, waker: &Waker) {
-        self.task.get_or_init(|| waker.clone());
+        if self.task.get().is_none() {
+            let _ = self.task.set(waker.clone());
+            // With the fence in `evict`: one of the two threads sees what the other has written.
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Whether the connection was evicted, and has to close.
@@ -68,6 +72,7 @@ impl Activity {
 
     pub(super) fn evict(&self) {
         self.evicted.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         self.wake();
     }
 

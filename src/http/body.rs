@@ -14,8 +14,8 @@ use hyper::body::{Frame, SizeHint};
 use super::held::BodyReservation;
 use super::progress::{InFlightRequest, Phase};
 
-/// The size of a chunk in bytes. Most bodies are one chunk.
-const CHUNK_BYTES: usize = 8 * 1024;
+/// The size of a chunk of a response, in bytes. Most bodies are one chunk.
+pub(super) const CHUNK_BYTES: usize = 8 * 1024;
 
 #[derive(Default)]
 pub struct Body {
@@ -26,14 +26,16 @@ pub struct Body {
     stream: Option<Box<Streamed>>,
 }
 
-/// A body that is generated while it is sent. Its request stays in flight until it ends.
+/// A body that is generated while it is sent.
 struct Streamed {
     parts: Pin<Box<dyn Stream<Item = io::Result<Bytes>>>>,
+    /// Over HTTP/1, the request, which stays in flight until this is dropped. Over HTTP/2 its task holds it.
     request: Option<InFlightRequest>,
 }
 
 impl Streamed {
-    /// Whether the server is shutting down: it does not wait for a body that has no end.
+    /// Whether the server is shutting down, over HTTP/1 (`http2/send.rs` checks this itself): it does not wait for a body that has no
+    /// end.
     fn is_draining(&self) -> bool {
         let request = self.request.as_ref();
         request.is_some_and(|request| request.progress.draining.get())
@@ -61,8 +63,9 @@ impl Body {
         }
     }
 
-    /// Counts a large body against the limits on unread responses until it has been sent. Returns false if a limit is reached.
-    pub fn reserve(&mut self, owner: i64) -> bool {
+    /// Counts a large body against the limits on unread responses, in total and of this owner, until it has been sent. Returns false if
+    /// a limit is reached.
+    pub fn count_against(&mut self, owner: i64) -> bool {
         let reservation = BodyReservation::new(&self.bytes, owner);
         let is_reserved = reservation.is_some();
         self.reservation = reservation.unwrap_or_default();

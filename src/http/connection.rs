@@ -34,7 +34,7 @@ pub(super) async fn serve<S: Service>(
         draining,
         ..
     } = thread;
-    let timeout_response = || raw::reject(service, ids, Rejection::Timeout, peer);
+    let timeout_response = || raw::rejection(service, ids, Rejection::Timeout, peer);
     let stream = TimeoutStream::new(io, slot, thread, &timeout_response);
     let progress = Rc::clone(&stream.progress);
     let per_connection = S::PerConnection::default();

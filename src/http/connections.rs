@@ -1,6 +1,8 @@
 //! The open connections of a listener, over all threads that serve it: their limits, in total and per address, and which one is
 //! evicted when the total is reached.
 
+mod streams;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,9 +21,9 @@ use crate::network::network;
 /// eviction.
 const MAX_CANDIDATES: usize = 64;
 
-/// How long unread responses that a search has found are evicted without another search. Those that began to wait meanwhile would
-/// come first, but a search for each eviction would cost too much, and new connections would evict each other before they send a
-/// request.
+/// How long connections with unread responses are evicted in the order that a search has found. Connections that began to wait
+/// meanwhile would come first, but a search for each eviction would cost too much, and new connections would evict each other before
+/// they send a request.
 const SEARCH_VALIDITY: Duration = Duration::from_millis(100);
 
 /// The maximum number of evicted connections that are still closing.
@@ -29,9 +31,6 @@ const MAX_CLOSING: usize = 16;
 
 /// The maximum number of connections that are rejected with a response at the same time.
 const MAX_REJECTIONS: usize = 32;
-
-/// How many streams are reserved at a time.
-const STREAM_BATCH: usize = 16;
 
 pub struct ConnectionLimits {
     pub connections: Maximum,
@@ -70,10 +69,10 @@ struct OpenConnections {
     streams: usize,
     streams_by_network: HashMap<u64, usize>,
     next_id: u64,
-    /// The connections that had waited longest for their clients at the last search, the longest last. One that was used since is
-    /// skipped. Connections that are not in this list began to wait later than those with a rank up to the time of the search.
+    /// The rank and the ID of the connections that had waited longest for their clients at the last search, the longest last. One that was
+    /// used since is skipped. Connections that are not in this list rank after those in it whose rank is not later than the search.
     longest_waiting: Vec<(u64, u64)>,
-    /// The time of the last search, after the epoch.
+    /// The time of the last search, since the epoch.
     searched_at: Duration,
 }
 
@@ -114,6 +113,7 @@ impl Connections {
             network,
             activity,
             reserved: Cell::new(0),
+            is_scarce: Cell::new(false),
         })
     }
 
@@ -142,10 +142,11 @@ impl Connections {
 }
 
 impl OpenConnections {
-    /// Evicts the connection that has waited longest for its client. Returns false if none waits. The time is after the epoch.
+    /// Evicts the connection that has waited longest for its client. Returns false if none waits. `now` is the time since the
+    /// epoch.
     fn evict(&mut self, now: Duration) -> bool {
         loop {
-            // A rank after the search is that of a client that has not read a response: those that began to wait since then come first.
+            // A rank later than the search is that of an unread response: connections that began to wait since then may rank before it.
             let is_outdated = self.longest_waiting.last().is_none_or(|(rank, _)| {
                 Duration::from_nanos(*rank) > self.searched_at
                     && self.searched_at + SEARCH_VALIDITY < now
@@ -154,14 +155,14 @@ impl OpenConnections {
                 self.find_waiting();
                 self.searched_at = now;
             }
-            let Some((since, id)) = self.longest_waiting.pop() else {
+            let Some((rank, id)) = self.longest_waiting.pop() else {
                 return false;
             };
-            let unused = self
+            let is_unchanged = self
                 .by_id
                 .get(&id)
-                .is_some_and(|c| c.eviction_rank() == Some(since));
-            if unused && let Some(connection) = self.by_id.remove(&id) {
+                .is_some_and(|c| c.eviction_rank() == Some(rank));
+            if is_unchanged && let Some(connection) = self.by_id.remove(&id) {
                 connection.evict();
                 self.closing += 1;
                 return true;
@@ -192,64 +193,21 @@ pub(super) struct Slot {
     activity: Arc<Activity>,
     /// How many streams may be in flight besides the first.
     reserved: Cell<usize>,
+    /// Whether at least an eighth of a limit was reserved when this connection last reserved streams: then it keeps none that it does
+    /// not need.
+    is_scarce: Cell<bool>,
 }
 
 impl Slot {
     pub(super) fn activity(&self) -> &Activity {
         &self.activity
     }
-
-    /// Reserves streams until this connection has at least this many besides the first, unless too many are in flight on all
-    /// connections, or from this address. They are reserved several at a time, because all threads share the lock.
-    pub(super) fn reserve(&self, streams: usize) -> bool {
-        if streams <= self.reserved.get() {
-            return true;
-        }
-        let limits = self.connections.0.limits.streams;
-        let mut open = lock(&self.connections.0.open);
-        let mut left = limits.total.saturating_sub(open.streams);
-        if let Some(network) = self.network {
-            let reserved = open.streams_by_network.get(&network).copied();
-            let reserved = reserved.unwrap_or(0);
-            // The last tenth is for addresses with few streams: ten addresses with many cannot take them all.
-            if reserved >= STREAM_BATCH {
-                left = left.saturating_sub(limits.total / 10);
-            }
-            left = left.min(limits.per_address.saturating_sub(reserved));
-        }
-        let more = left.min(STREAM_BATCH);
-        open.streams += more;
-        if let Some(network) = self.network {
-            *open.streams_by_network.entry(network).or_default() += more;
-        }
-        self.reserved.set(self.reserved.get() + more);
-        streams <= self.reserved.get()
-    }
-
-    pub(super) fn release(&self) {
-        if self.reserved.get() > 0 {
-            self.release_from(&mut lock(&self.connections.0.open));
-        }
-    }
-
-    fn release_from(&self, open: &mut OpenConnections) {
-        let reserved = self.reserved.take();
-        open.streams -= reserved;
-        if let Some(network) = self.network
-            && let Some(count) = open.streams_by_network.get_mut(&network)
-        {
-            *count -= reserved;
-            if *count == 0 {
-                open.streams_by_network.remove(&network);
-            }
-        }
-    }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut open = lock(&self.connections.0.open);
-        self.release_from(&mut open);
+        self.release(self.reserved.get(), &mut open);
         if open.by_id.remove(&self.id).is_none() {
             open.closing = open.closing.saturating_sub(1);
         }
@@ -275,7 +233,7 @@ impl Drop for Slot {
 mod tests {
     use super::*;
 
-    fn connections(total: usize, per_address: usize) -> Connections {
+    pub(super) fn connections(total: usize, per_address: usize) -> Connections {
         let maximum = Maximum { total, per_address };
         Connections::new(ConnectionLimits {
             connections: maximum,
@@ -284,7 +242,7 @@ mod tests {
         })
     }
 
-    fn ip(text: &str) -> IpAddr {
+    pub(super) fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
@@ -371,18 +329,6 @@ mod tests {
         // Long after the unread response counts as waiting.
         assert!(lock(&connections.0.open).evict(Duration::from_secs(30)));
         assert!(two.activity().is_evicted() && !unread.activity().is_evicted());
-    }
-
-    #[test]
-    fn the_last_tenth_of_all_streams_is_for_addresses_with_few() {
-        let connections = connections(200, 100);
-        let enter = |address| connections.enter(ip(address)).unwrap();
-        let (one, two, three) = (enter("192.0.2.1"), enter("192.0.2.2"), enter("192.0.2.3"));
-        let reserved = |slot: &Slot| (1..).find(|streams| !slot.reserve(*streams)).unwrap() - 1;
-        assert_eq!((reserved(&one), reserved(&two)), (100, 80));
-        assert_eq!(reserved(&three), STREAM_BATCH);
-        one.release();
-        assert_eq!(reserved(&three), 100);
     }
 
     #[test]

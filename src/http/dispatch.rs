@@ -15,8 +15,8 @@ use super::request_id::RequestIds;
 use super::{Body, Exchange, Head, RequestBody, RequestId, Response, Service};
 use crate::clock::Clock;
 
-/// Passes a request to a service, and its response to hyper. `peer` is a reference: when hyper moves the future of a request, the
-/// bytes up to its last argument are copied, and the compiler would place an owned address after all other state of the future.
+/// Passes a request to a service, and its response to hyper. `peer` is a reference: an owned address would be placed at the end of the
+/// future, after all its other state, and hyper would copy everything before it each time it moves the future.
 pub(super) async fn dispatch<S: Service>(
     request: Request<Incoming>,
     peer: &IpAddr,
@@ -73,10 +73,7 @@ async fn discard_rest(
     if !response.close {
         body.discard_rest().await;
     }
-    if !body.is_read() {
-        in_flight.progress.lingers.set(true);
-        response.close = true;
-    }
+    response.close |= !body.is_read();
     into_hyper(response, id, in_flight, clock)
 }
 
@@ -86,15 +83,16 @@ fn into_hyper(
     in_flight: InFlightRequest,
     clock: &Clock,
 ) -> hyper::Response<Body> {
-    if in_flight.progress.draining.get() {
+    response.close |= in_flight.progress.draining.get();
+    if response.close {
         // The client may have sent further requests, or be about to.
         in_flight.progress.lingers.set(true);
-        response.close = true;
     }
     let status = response.status;
     let (mut headers, mut body) = response.into_parts(id);
-    // hyper sets that of the system, which costs less.
-    if !clock.is_system() {
+    // With a steady system clock hyper sets `Date` itself, which saves 2 to 3 % of the instructions of a request. After the clock was
+    // set back, its value would stand still.
+    if !clock.is_steady_system_clock() {
         headers.insert(DATE, date(clock.now()));
     }
     if body.is_streamed() {

@@ -4,6 +4,7 @@
 //! The crate h2 is used without hyper: a stream must be given no more data than its client has room for, and hyper hands over a
 //! whole chunk of a body as soon as there is room for one byte of it.
 
+mod context;
 mod frames;
 mod header_table;
 mod outgoing;
@@ -26,14 +27,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Service;
+use super::body::CHUNK_BYTES;
 use super::connection::MAX_HEAD;
 use super::connections::Slot;
 use super::linger::Linger;
 use super::progress::{Phase, Progress};
 use super::service::ThreadState;
 use super::timeouts::{SHUTDOWN_GRACE, Timeouts};
+use context::ConnectionContext;
 use outgoing::Outgoing;
-use send::{CHUNK_BYTES, ConnectionContext};
 use wire::Wire;
 
 const MAX_STREAMS: u32 = 100;
@@ -182,7 +184,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
         if is_draining {
             context.outgoing.drain();
         }
-        if (is_draining || wire.uses_large_table()) && !*goaway_sent {
+        if (is_draining || wire.must_reconnect()) && !*goaway_sent {
             *goaway_sent = true;
             connection.graceful_shutdown();
         }

@@ -25,7 +25,7 @@ const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_LINGERING: usize = 1_024;
 
 /// Bytes read at a time.
-const CHUNK_BYTES: usize = 16 * 1024;
+const READ_BYTES: usize = 16 * 1024;
 
 pub(super) struct Linger<'a> {
     count: &'a Cell<usize>,
@@ -70,7 +70,7 @@ impl<'a> Linger<'a> {
         if progress.activity().is_evicted() {
             return Poll::Ready(());
         }
-        let mut discarded = [0; CHUNK_BYTES];
+        let mut discarded = [0; READ_BYTES];
         let mut read = false;
         loop {
             let mut buffer = ReadBuf::new(&mut discarded);

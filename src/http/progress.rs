@@ -1,5 +1,5 @@
-//! The phase of a connection, and when it began. Written by requests and by their connection
-//! (`TimeoutStream`, or `http2`), which reads it for its timeouts.
+//! The phase of a connection, and the time of its last step. Written by requests and by their connection (`TimeoutStream`, or
+//! `http2`), which reads it for its timeouts.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,21 +14,23 @@ use super::connections::Slot;
 pub(super) enum Phase {
     /// The first byte of its first request.
     New,
-    /// The first byte of a request, since the end of the previous response. Over HTTP/1, also the rest of a head that arrived together
-    /// with the previous request: hyper does not show what it has buffered.
+    /// The first byte of the next request. Over HTTP/1 this begins when the previous response is ready, and lasts while that is written
+    /// (unless its body is streamed). It includes the rest of a head that arrived together with the previous request: hyper does not
+    /// show what it has buffered.
     Idle,
-    /// The rest of a head.
+    /// The rest of a head. Only over HTTP/1.
     Head,
     /// The service. A body has a separate deadline, where it is read.
     Busy,
-    /// The service or the client: the body of the response is streamed.
+    /// The service or the client: the body of the response is streamed. Only over HTTP/1.
     Streaming,
 }
 
 /// The progress of one connection. The clock is read once for each step, and the time of each step is shared.
 pub(super) struct Progress {
     pub(super) phase: Cell<Phase>,
-    /// When the connection entered `New`, `Idle` or `Head`, or its last request in flight ended. `Busy` and `Streaming` do not set it.
+    /// When the connection entered `New` or `Idle`, a part of a head arrived, or its last request in flight ended. `Busy` and `Streaming`
+    /// do not set it.
     pub(super) since: Cell<Instant>,
     /// Requests in flight: at most one in HTTP/1.
     in_flight: Cell<usize>,
@@ -38,7 +40,7 @@ pub(super) struct Progress {
     pub(super) draining: Rc<Cell<bool>>,
     /// Whether a connection without a request ends now.
     pub(super) ending: Cell<bool>,
-    /// Whether the connection lingers when it is closed: its last response was sent before the client had sent everything.
+    /// Whether the connection lingers when it is closed: the server ends it with its last response, and the client may send more.
     pub(super) lingers: Cell<bool>,
     /// Whether the shutdown of the stream has begun.
     pub(super) is_shut_down: Cell<bool>,
@@ -62,8 +64,8 @@ impl Progress {
 
     /// Records that a head has arrived. Its request is in flight until the return value is dropped.
     pub(super) fn begin(self: &Rc<Self>) -> InFlightRequest {
-        // The beginning of a head that arrived together with the previous request is unknown, and so is that of every head over
-        // HTTP/2, which may arrive among frames of other requests: it counts as now.
+        // It is unknown when a head arrived that came together with the previous request, or over HTTP/2, where it may arrive among
+        // frames of other requests. Both count as arriving now.
         let began = match self.phase.replace(Phase::Busy) {
             Phase::Head => self.since.get(),
             _ => Instant::now(),
@@ -77,7 +79,7 @@ impl Progress {
         }
     }
 
-    /// Begins a phase now.
+    /// Sets the phase, and the time of the last step to now.
     pub(super) fn enter(&self, phase: Phase) -> Instant {
         let now = Instant::now();
         self.phase.set(phase);
@@ -87,17 +89,17 @@ impl Progress {
 
     /// Records that a request in flight waits for the client, until the return value is dropped. While all requests of a connection
     /// do, it can be evicted.
-    pub(super) fn wait_for_client(&self) -> ClientWait<'_> {
-        self.wait(Activity::mark_waiting)
+    pub(super) fn begin_client_wait(&self) -> ClientWait<'_> {
+        self.begin_wait(Activity::mark_waiting)
     }
 
     /// The same for a client that does not read from its socket what it was sent: its connection is evicted later, unless another
     /// request on it ends meanwhile.
-    pub(super) fn wait_for_reader(&self) -> ClientWait<'_> {
-        self.wait(Activity::mark_writing)
+    pub(super) fn begin_reader_wait(&self) -> ClientWait<'_> {
+        self.begin_wait(Activity::mark_writing)
     }
 
-    fn wait(&self, mark: fn(&Activity, Instant)) -> ClientWait<'_> {
+    fn begin_wait(&self, mark: fn(&Activity, Instant)) -> ClientWait<'_> {
         self.waiting.set(self.waiting.get() + 1);
         if self.waiting.get() == self.in_flight.get() {
             mark(self.activity(), Instant::now());
@@ -111,11 +113,9 @@ impl Progress {
         self.slot.reserve(self.in_flight.get() - 1)
     }
 
-    /// Releases what was reserved, if no request is in flight.
+    /// Releases what was reserved beyond what the requests in flight need.
     pub(super) fn release_streams(&self) {
-        if self.in_flight.get() == 0 {
-            self.slot.release();
-        }
+        self.slot.release_beyond(self.in_flight.get());
     }
 
     /// The activity, as other threads see it.
@@ -138,7 +138,7 @@ impl Drop for ClientWait<'_> {
 /// A request in flight, until this is dropped.
 pub(super) struct InFlightRequest {
     pub(super) progress: Rc<Progress>,
-    /// When its head began to arrive, as far as that is known ([`Progress::begin`]).
+    /// When its head had arrived, as far as that is known ([`Progress::begin`]).
     pub(super) began: Instant,
     /// When it ended, if that is known: the clock need not be read again.
     pub(super) ended: Option<Instant>,
@@ -157,7 +157,8 @@ impl Drop for InFlightRequest {
         in_flight.set(in_flight.get() - 1);
         if in_flight.get() == 0 {
             let now = self.ended.unwrap_or_else(Instant::now);
-            // A stream that ends at shutdown still waits for its client to read the end, and is aborted if the client does not.
+            // A streamed body that ends at shutdown still waits for its client to read the end: if the client does not, it is
+            // aborted.
             if !(draining.get() && phase.get() == Phase::Streaming) {
                 phase.set(Phase::Idle);
             }

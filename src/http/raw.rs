@@ -6,7 +6,7 @@ use super::request_id::RequestIds;
 use super::{Rejection, Service};
 
 /// Returns the response to a client whose request is not read. It closes the connection.
-pub(super) fn reject(
+pub(super) fn rejection(
     service: &impl Service,
     ids: &RequestIds,
     reason: Rejection,

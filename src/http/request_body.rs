@@ -27,8 +27,9 @@ pub struct RequestBody {
     incoming: AnyBody,
     /// Whether the client waits for `100 Continue`, which the first read sends.
     awaits_continue: bool,
-    /// Set when a read waits for a client over HTTP/2 that waits for `100 Continue`: unlike hyper, h2 does not send it.
-    pub(super) needs_continue: Option<Rc<Cell<bool>>>,
+    /// Over HTTP/2, if the client waits for `100 Continue`: set when a read waits for it. `http2/request.rs` then sends it; hyper sends
+    /// it itself.
+    pub(super) continue_needed: Option<Rc<Cell<bool>>>,
     ended: bool,
     broken: bool,
     /// The progress of its connection. None if the body was empty or complete from the beginning.
@@ -65,7 +66,7 @@ impl RequestBody {
         progress: &Rc<Progress>,
     ) -> Self {
         let mut body = Self::arriving(Either::Right(Either::Left(received)), headers, progress);
-        body.needs_continue = body.awaits_continue.then(Rc::default);
+        body.continue_needed = body.awaits_continue.then(Rc::default);
         body
     }
 
@@ -73,7 +74,7 @@ impl RequestBody {
         let ended = incoming.is_end_stream();
         Self {
             awaits_continue: !ended && expects_continue(headers),
-            needs_continue: None,
+            continue_needed: None,
             progress: (!ended).then(|| Rc::clone(progress)),
             ended,
             broken: false,
@@ -86,7 +87,7 @@ impl RequestBody {
     pub fn whole(bytes: Bytes) -> Self {
         Self {
             awaits_continue: false,
-            needs_continue: None,
+            continue_needed: None,
             ended: bytes.is_empty(),
             broken: false,
             progress: None,
@@ -136,13 +137,13 @@ impl RequestBody {
         if let Some(frame) = (&mut frame).now_or_never() {
             return frame;
         }
-        if let Some(needed) = self.needs_continue.take() {
+        if let Some(needed) = self.continue_needed.take() {
             needed.set(true);
         }
         let Some(progress) = &self.progress else {
             return frame.await;
         };
-        let _waiting = progress.wait_for_client();
+        let _waiting = progress.begin_client_wait();
         frame.await
     }
 
@@ -171,7 +172,7 @@ impl RequestBody {
     /// Reads and discards what arrives while the response is sent over HTTP/2. Each part that is not read keeps the whole buffer in
     /// which it arrived, and the client decides how long the response takes.
     pub(super) async fn discard_during(&mut self, sending: impl Future<Output = ()>) {
-        // A request waits for its client at most once, and sending may wait.
+        // Reading does not count as waiting for the client here: sending may, and each request counts at most once.
         let progress = self.progress.take();
         let all = async {
             while let Ok(Some(_)) = self.next().await {}

@@ -43,7 +43,7 @@ pub trait Service {
     }
 
     /// Whether all steps of a request over HTTP/2 are completed even if its client has reset the stream. Over HTTP/1.1, requests always
-    /// are. See [`Exchange::complete_step`] for one step.
+    /// are. See [`Exchange::set_uncancellable`] for one step.
     fn completes_requests(&self) -> bool {
         false
     }
@@ -51,11 +51,13 @@ pub trait Service {
     /// Called once, on the thread of the service, before its first request.
     async fn start(&self) {}
 
+    /// Called when a connection has been accepted and not rejected, before its TLS handshake.
     fn opened(&self) {}
 
     /// Called when a TLS handshake has failed, or took too long.
     fn handshake_failed(&self) {}
 
+    /// Called when a connection for which [`Self::opened`] was called has ended, however it ended.
     fn closed(&self) {}
 }
 
@@ -64,32 +66,32 @@ pub struct Exchange {
     /// The address of the peer: the client, or a proxy.
     pub peer: IpAddr,
     pub id: RequestId,
-    /// Whether too many requests are in flight, on all connections or from one address. Then the service MUST reject this
-    /// one, or respond with a constant.
+    /// Whether this stream of HTTP/2 exceeds a limit on streams, in total or per address: then the service MUST reject the
+    /// request, or respond with a constant. Always false over HTTP/1, where only connections are limited.
     pub is_over_limit: bool,
     /// Whether the service is in a step that is completed even if the client resets its stream.
-    pub(super) completes_step: Cell<bool>,
+    pub(super) is_uncancellable: Cell<bool>,
     began: Instant,
     pub(super) ended: Cell<Option<Instant>>,
 }
 
 impl Exchange {
-    /// A request that began to arrive at this time.
+    /// A request whose head had arrived at this time.
     pub fn new(peer: IpAddr, id: RequestId, began: Instant) -> Self {
         Self {
             peer,
             id,
             is_over_limit: false,
-            completes_step: Cell::new(false),
+            is_uncancellable: Cell::new(false),
             began,
             ended: Cell::new(None),
         }
     }
 
-    /// Sets whether the service is in a step that is completed even if the client has reset the stream (HTTP/2): what another
+    /// Sets whether the service is in a step that is completed even if the client resets the stream (HTTP/2): what another
     /// system has counted must be counted here, too. Only for short steps.
-    pub fn complete_step(&self, completes: bool) {
-        self.completes_step.set(completes);
+    pub fn set_uncancellable(&self, is_uncancellable: bool) {
+        self.is_uncancellable.set(is_uncancellable);
     }
 
     /// Records the end of the request, and returns its duration. Reads the clock once for timeouts, log and metrics.
@@ -107,6 +109,6 @@ pub(super) struct ThreadState<S> {
     pub(super) timeouts: Timeouts,
     pub(super) draining: Rc<Cell<bool>>,
     pub(super) lingering: Cell<usize>,
-    /// What a shutdown waits for: the connections of this thread, and requests that run to completion.
+    /// What a shutdown waits for: the connections of this thread, and requests over HTTP/2.
     pub(super) tasks: TaskTracker,
 }

@@ -1,5 +1,6 @@
-//! A stream with timeouts for slow clients. hyper has none for a first byte, between requests, or for a client that does not read its
-//! response; this stream has them, with one timer that is rarely re-armed.
+//! A stream with timeouts for slow clients. hyper has one timeout for a head, which also runs before its first byte and between
+//! requests, and none for a client that does not read its response. This stream tells them apart, with one timer that is rarely
+//! re-armed.
 
 use std::cell::Cell;
 use std::io;
@@ -26,7 +27,7 @@ pub(super) struct TimeoutStream<'a, IO> {
     /// Fires at or before the deadline: it is re-armed when it fires, not each time the deadline is reset.
     timer: Pin<Box<Sleep>>,
     timer_has_waker: bool,
-    /// Whether a response is partly written, so nothing may be written after it.
+    /// Whether a write is pending because the client does not read. Nothing else, such as a 408, may be written then.
     stalled: bool,
     /// Whether the server has waited for the client to read this response.
     slow: bool,
@@ -34,7 +35,7 @@ pub(super) struct TimeoutStream<'a, IO> {
     buffered: usize,
     /// Bytes written since the deadline was last reset.
     written: usize,
-    /// When the response that is being written was ready. For a stream, the time of an earlier step.
+    /// When the response that is being written was ready. For a streamed body, the time of an earlier step.
     ready_at: Instant,
     /// The response to a client that sent only a part of a head.
     timeout_response: &'a dyn Fn() -> Vec<u8>,
@@ -70,12 +71,13 @@ impl<'a, IO: AsyncRead + AsyncWrite + Unpin> TimeoutStream<'a, IO> {
         }
     }
 
-    /// Checks the deadline while waiting for the client.
+    /// Checks the deadline while waiting for the client. Ready when the connection has to end: the deadline has passed, it was evicted,
+    /// or the server shuts down.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let (phase, activity) = (self.progress.phase.get(), self.progress.activity());
         let ends = match phase {
             Phase::New => self.progress.ending.get(),
-            // At shutdown, a stream that its client does not read is aborted here; one that is read ends with its body.
+            // At shutdown, a streamed body that its client does not read is aborted here; one that is read ends with its body.
             Phase::Streaming => self.stalled && self.progress.draining.get(),
             Phase::Busy | Phase::Idle | Phase::Head => false,
         };
@@ -159,11 +161,19 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimeoutStream<'_, IO> {
                 self.wait(cx).map(Err)
             }
             done => {
-                let waits = matches!(self.progress.phase.get(), Phase::New | Phase::Idle);
+                let arrived = &buf.filled()[before..];
                 // Empty lines before a request are not part of it (RFC 9112).
-                let begins = |byte: &u8| !b"\r\n".contains(byte);
-                if waits && buf.filled()[before..].iter().any(begins) {
-                    self.deadline = self.progress.enter(Phase::Head) + self.timeouts.request;
+                let begins = || arrived.iter().any(|byte| !b"\r\n".contains(byte));
+                match self.progress.phase.get() {
+                    Phase::New | Phase::Idle if begins() => {
+                        self.deadline = self.progress.enter(Phase::Head) + self.timeouts.request;
+                    }
+                    // The deadline stays. The duration of the request begins with the last part of its head: how long the earlier
+                    // parts take is up to the client.
+                    Phase::Head if !arrived.is_empty() => {
+                        self.progress.enter(Phase::Head);
+                    }
+                    _ => {}
                 }
                 done
             }
@@ -222,7 +232,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<'_, IO> {
                 this.slow = false;
                 activity.mark_busy();
             }
-            // It may have been evicted just before the stream began or was busy again, and nothing else would notice it.
+            // It may have been evicted just before the streamed body began or was busy again, and nothing else would notice it.
             if activity.is_evicted() {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }

@@ -13,7 +13,7 @@ pub(super) const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The timeouts of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For a first byte, and for a head once it has begun.
+    /// For a TLS handshake, for a first byte, and for a head once it has begun.
     pub request: Duration,
     /// Between requests, and for a client to read a part of a response.
     pub idle: Duration,

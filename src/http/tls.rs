@@ -87,11 +87,11 @@ impl Tls {
     }
 
     /// Reads the files again. A pair that is invalid changes nothing. Files that have not changed are checked again only if
-    /// `always`.
-    pub fn reload(&self, always: bool) -> Result<Reload, InvalidFile> {
+    /// `even_if_unchanged`.
+    pub fn reload(&self, even_if_unchanged: bool) -> Result<Reload, InvalidFile> {
         let mut digests = lock(&self.0.digests);
         let (digest, pair) = read_pair(&self.0.cert, &self.0.key);
-        if digest == digests.read && !always {
+        if digest == digests.read && !even_if_unchanged {
             return Ok(Reload::Skipped);
         }
         digests.read = digest;

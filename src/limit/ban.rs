@@ -1,4 +1,5 @@
 //! The temporary ban of a key that sends more requests after being rate limited: when it begins and how long it lasts. Pure arithmetic.
+//! `decide.lua` has the same rules for Redis; the model test compares them.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ impl Ban {
 
     /// The same ban from now on, if a clock that ran ahead has given it a start in the future: a ban is never active for longer than
     /// its length from now.
-    pub fn moved_to(self, now: Timestamp) -> Option<Self> {
+    pub fn corrected(self, now: Timestamp) -> Option<Self> {
         let ahead = self.started_at.as_millis().saturating_sub(now.as_millis());
         (ahead > 0).then(|| Self {
             started_at: now,
@@ -130,12 +131,12 @@ mod tests {
             started_at: at(100),
             until: at(400),
         };
-        assert_eq!(ban.moved_to(at(100)), None);
-        let moved = Ban {
+        assert_eq!(ban.corrected(at(100)), None);
+        let corrected = Ban {
             started_at: at(10),
             until: at(310),
         };
-        assert_eq!(ban.moved_to(at(10)), Some(moved));
+        assert_eq!(ban.corrected(at(10)), Some(corrected));
     }
 
     #[test]

@@ -9,9 +9,10 @@ local REQUEST, STATE, REPLY = '>i8i8i8i8i8i8i8i8i8i8i8i8', '>i8i8i8i8i8i8i8i8', 
 local ADMITTED, RATE_LIMITED, BANNED, NEWLY_BANNED = 0, 1, 2, 3
 local MINUTE, DAY, HOUR = 60000, 86400000, 3600000
 
--- The time, or zero for Redis's own; the limits; the rejections until a ban, and the duration of a first ban; and the state of the
--- requesting node: number and count of its minute and of its day, the last ban, the last unban.
-local now, per_minute, per_day, ban_after, first_ban,
+-- The time, or zero for Redis's own; the limits; the rejections in a minute that do not result in a ban (zero: no new bans), and the
+-- duration of a first ban; and the state of the requesting node: number and count of its minute and of its day, the last ban, the
+-- last unban.
+local now, per_minute, per_day, max_rejections, first_ban,
     node_minute, node_in_minute, node_day, node_in_day, node_banned_at, node_banned_until, node_unbanned_at =
     struct.unpack(REQUEST, ARGV[1])
 if now == 0 then
@@ -77,7 +78,7 @@ if now < banned_until then
     admission = BANNED
 elseif in_minute < per_minute and in_day < per_day then
     in_minute, in_day, admission = in_minute + 1, in_day + 1, ADMITTED
-elseif ban_after > 0 and rejections >= ban_after then
+elseif max_rejections > 0 and rejections >= max_rejections then
     local length = first_ban
     if banned_at > 0 and now < banned_at + DAY then
         length = math.max(first_ban, math.min(2 * (banned_until - banned_at), HOUR))

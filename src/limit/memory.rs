@@ -1,5 +1,6 @@
 //! The counters of one key in this process. One short lock makes a decision atomic: ban, minute and day are read and counted
-//! together, so that no interleaving of requests admits one too many.
+//! together, so that no interleaving of requests admits one too many. `decide.lua` has the same rules for Redis; the model test compares
+//! them.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -30,10 +31,10 @@ struct KeyCounters {
     ban: Option<Ban>,
     /// The last unban by an operator.
     unbanned_at: Option<Timestamp>,
-    /// The beginning of the ban in the store. It is applied once: the ban may have been moved since.
+    /// The beginning of the ban in the store. It is applied once: the ban may have been corrected since.
     stored_ban_at: Option<Timestamp>,
-    /// Whether this node has reported the ban, so that it is stored.
-    is_ban_reported: bool,
+    /// Whether a decision on this node has returned the ban, so that it is stored.
+    is_ban_returned: bool,
     unstored_usage: Vec<DayUsage>,
 }
 
@@ -42,7 +43,7 @@ impl Meter {
     pub fn decide(&self, limits: Limits, bans: &BanPolicy, now: Timestamp) -> Decision {
         let state = &mut *self.lock();
         state.enter(now);
-        let unstored_ban = state.move_ban(now);
+        let unstored_ban = state.correct_ban(now);
         let first_unstored = state.unstored_usage.is_empty();
 
         let admission = if let Some(ban) = state.ban.filter(|ban| ban.is_active(now)) {
@@ -55,7 +56,7 @@ impl Meter {
                 // This response names the ban already: a Retry-After to the end of the window would be wrong.
                 let ban = bans.next(state.ban, now);
                 state.ban = Some(ban);
-                state.is_ban_reported = true;
+                state.is_ban_returned = true;
                 state.rejections = 0;
                 Admission::banned(ban, true, &state.windows, limits)
             } else {
@@ -91,11 +92,11 @@ impl Meter {
         state.catch_up(decided);
         let unstored_ban = state
             .adopt_ban(decided)
-            .or_else(|| state.report_ban(decided.now));
+            .or_else(|| state.find_unstored_ban(decided.now));
         let admission = match decided.ban {
             _ if decided.admitted => Admission::Admitted,
             Some(ban) if ban.is_active(decided.now) => {
-                state.is_ban_reported |= decided.is_new_ban;
+                state.is_ban_returned |= decided.is_new_ban;
                 Admission::banned(ban, decided.is_new_ban, &decided.windows, limits)
             }
             _ => Admission::rate_limited(&decided.windows, limits),
@@ -119,7 +120,7 @@ impl Meter {
         state.windows.day.count(requests);
     }
 
-    /// Applies the ban and the unban of the key in the store: a ban that another node wrote or moved, or an unban by an
+    /// Applies the ban and the unban of the key in the store: a ban that another node wrote or corrected, or an unban by an
     /// operator. The store keeps no ban that its unban has ended.
     pub fn apply_bans(&self, stored: Option<Ban>, unbanned_at: Option<Timestamp>) {
         let state = &mut *self.lock();
@@ -167,31 +168,31 @@ impl KeyCounters {
     }
 
     /// Corrects a ban whose start is in the future because a clock ran ahead.
-    fn move_ban(&mut self, now: Timestamp) -> Option<BanChange> {
+    fn correct_ban(&mut self, now: Timestamp) -> Option<BanChange> {
         let ban = self.ban?;
-        let moved = ban.moved_to(now)?;
-        self.ban = Some(moved);
-        self.is_ban_reported = true;
+        let corrected = ban.corrected(now)?;
+        self.ban = Some(corrected);
+        self.is_ban_returned = true;
         Some(BanChange {
-            ban: moved,
+            ban: corrected,
             replaces: Some(ban.started_at),
         })
     }
 
     /// Returns an active ban that no node seems to have stored, because Redis's reply with the new ban was lost. Or the store has an
     /// outage; then the ban is stored more than once, which changes nothing.
-    fn report_ban(&mut self, now: Timestamp) -> Option<BanChange> {
+    fn find_unstored_ban(&mut self, now: Timestamp) -> Option<BanChange> {
         let ban = self.ban.filter(|ban| {
             ban.is_active(now)
                 && ban.started_at.plus(BAN_STORED_WITHIN) <= now
                 && self.stored_ban_at != Some(ban.started_at)
         })?;
-        let was_reported = std::mem::replace(&mut self.is_ban_reported, true);
-        (!was_reported).then(|| ban.into())
+        let was_returned = std::mem::replace(&mut self.is_ban_returned, true);
+        (!was_returned).then(|| ban.into())
     }
 
-    /// Adopts the ban of a shared decision. Returns it if the decision has moved it from the future: in the store it still
-    /// starts in the future.
+    /// Adopts the ban of a shared decision. Returns it if the decision has corrected it: in the store it still starts in the
+    /// future.
     fn adopt_ban(&mut self, decided: &SharedDecision) -> Option<BanChange> {
         // An unban that this node has read since it sent the request is newer than the decision.
         let is_overtaken = self.unbanned_at > decided.unban_known;
@@ -203,12 +204,12 @@ impl KeyCounters {
         }
         // Another ban, or none after an unban: earlier requests do not count towards it.
         self.rejections = 0;
-        self.is_ban_reported = false;
+        self.is_ban_returned = false;
         let (before, ban) = (before?, ban?);
-        let is_moved =
+        let is_corrected =
             before.started_at > decided.now && ban.is_active(decided.now) && !decided.is_new_ban;
-        self.is_ban_reported = is_moved;
-        is_moved.then_some(BanChange {
+        self.is_ban_returned = is_corrected;
+        is_corrected.then_some(BanChange {
             ban,
             replaces: Some(before.started_at),
         })

@@ -28,7 +28,7 @@ use crate::clock::Clock;
 use crate::key::{KeyId, KeyIdentity};
 use crate::mutex::lock;
 use crate::plan::Limits;
-use crate::trace::{QuerySpan, System};
+use crate::trace::{DatabaseSystem, QuerySpan};
 use connection::RedisConnection;
 use health::ThreadHealth;
 use script::{DecisionRequest, Script};
@@ -103,7 +103,7 @@ impl RedisLimiter {
             false => None,
         };
         if let Some(connection) = connection {
-            let span = QuerySpan::start(System::Redis, "EVALSHA", "");
+            let span = QuerySpan::start(DatabaseSystem::Redis, "EVALSHA", "");
             let timer = self.timers.start();
             let decided = self.request(connection, key, meter, limits).await;
             span.end(decided.as_ref().err().map(|_| "unavailable"));
@@ -146,10 +146,10 @@ impl RedisLimiter {
     }
 
     /// Lets this node decide alone until Redis responds in time again. Requests that still wait for Redis continue immediately.
-    /// Returns whether the connection was open.
+    /// Returns whether there was a connection.
     fn open_breaker(&self, cause: &str) -> bool {
         let connection = lock(&self.connection).take();
-        let was_open = connection.is_some();
+        let was_connected = connection.is_some();
         if let Some(connection) = connection {
             connection.close();
         }
@@ -159,7 +159,7 @@ impl RedisLimiter {
                 "Redis is slow or unavailable: this node enforces limits without it"
             );
         }
-        was_open
+        was_connected
     }
 
     /// Connects, and checks that Redis decides within this time.

@@ -7,7 +7,7 @@ use crate::clock::{Day, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayUsage {
     pub day: Day,
-    /// Requests that counted.
+    /// Requests that were admitted.
     pub requests: u32,
     /// Requests rejected with a 429.
     pub rejected: u32,

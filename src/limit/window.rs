@@ -1,4 +1,5 @@
-//! Fixed windows aligned to UTC, the minute and the day: pure arithmetic, no clock, no lock.
+//! Fixed windows aligned to UTC, the minute and the day: pure arithmetic, no clock, no lock. `decide.lua` has the same rules for
+//! Redis; the model test compares them.
 
 use crate::clock::Timestamp;
 use crate::plan::Limits;
@@ -36,7 +37,7 @@ impl<const MILLIS: i64> Window<MILLIS> {
         self.used = self.used.saturating_add(requests);
     }
 
-    /// Adopts the count of another node, in this window or a later one. No counted request is lost.
+    /// Adopts the count that all nodes share, if its window is later, or the same with a higher count. No counted request is lost.
     pub fn catch_up(&mut self, other: &Self) {
         if (other.number, other.used) > (self.number, self.used) {
             *self = *other;
@@ -122,9 +123,9 @@ impl Windows {
             .tighter(self.day.quota(limits.per_day()))
     }
 
-    /// Returns the window to wait for once one is exhausted: the day outlasts the minute.
+    /// Returns the window to wait for once one is exhausted, which is the one that the headers show.
     pub fn exhausted(&self, limits: Limits) -> Period {
-        match self.day.used < limits.per_day() {
+        match self.quota(limits) == self.minute.quota(limits.per_minute()) {
             true => Period::Minute,
             false => Period::Day,
         }
@@ -164,6 +165,25 @@ mod tests {
             ..quota(0, 60)
         };
         assert_eq!(quota(0, 60).tighter(same_but_for_its_limit).limit, 9);
+    }
+
+    #[test]
+    fn of_two_exhausted_windows_the_one_in_the_headers_is_named() {
+        let limits = Limits::new(1, 2).unwrap();
+        let minutes_of_a_day = 24 * 60;
+        for (minute, named) in [
+            (minutes_of_a_day - 2, Period::Day),
+            // Both end at midnight.
+            (minutes_of_a_day - 1, Period::Minute),
+        ] {
+            let windows = Windows::at((minute, 1), (0, 2));
+            assert_eq!(windows.exhausted(limits), named);
+            let limit = match named {
+                Period::Minute => limits.per_minute(),
+                Period::Day => limits.per_day(),
+            };
+            assert_eq!(windows.quota(limits).limit, limit);
+        }
     }
 
     #[test]

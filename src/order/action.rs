@@ -27,9 +27,8 @@ pub(crate) struct CurrentState {
 pub(crate) struct ChangeSet {
     pub(crate) pet: PetId,
     pub(crate) before: PetStatus,
-    /// The change of the animal, if any.
-    pub(crate) change: Option<PetChange>,
-    pub(crate) order: Option<OrderChange>,
+    pub(crate) pet_change: Option<PetChange>,
+    pub(crate) order_change: Option<OrderChange>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +109,7 @@ impl Action {
             }
             _ => error.into(),
         })?;
-        let order = match (self, found.order) {
+        let order_change = match (self, found.order) {
             (Self::Place { pet, ship_date }, _) => {
                 Some(OrderChange::Place(NewOrder { pet, ship_date }))
             }
@@ -119,15 +118,15 @@ impl Action {
                 .map(|state| OrderChange::End(Order { state, ..order })),
             (_, None) => None,
         };
-        let change = match status {
+        let pet_change = match status {
             None => Some(PetChange::Remove),
             Some(status) => (status != before).then_some(PetChange::Status(status)),
         };
         Ok(ChangeSet {
             pet,
             before,
-            change,
-            order,
+            pet_change,
+            order_change,
         })
     }
 }
@@ -158,11 +157,11 @@ mod tests {
     ) -> Result<(Option<PetChange>, Option<OrderState>), ActionRejection> {
         let changes = action.decide(CurrentState { status, order }, NOW)?;
         assert_eq!((changes.pet, Some(changes.before)), (PET, status));
-        let state = changes.order.map(|change| match change {
+        let state = changes.order_change.map(|change| match change {
             OrderChange::Place(new) => new.with_id(OrderId(3)).state,
             OrderChange::End(order) => order.state,
         });
-        Ok((changes.change, state))
+        Ok((changes.pet_change, state))
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The transitions of an order and of its animal's status:
 //!
-//! | what happens              | animal    | order | animal becomes | order becomes |
-//! |---------------------------|-----------|-------|----------------|---------------|
-//! | an order is placed        | available | none  | pending        | open          |
-//! | the order completes       | any       | open  | sold           | complete      |
-//! | the order is cancelled    | any       | open  | available      | cancelled     |
-//! | a status is set           | any       | none  | that status    | none          |
-//! | `pending` is set          | any       | open  | pending        | open          |
-//! | another is set, by force  | any       | open  | that status    | cancelled     |
-//! | it is removed             | any       | none  | removed        | none          |
-//! | it is removed, by force   | any       | open  | removed        | cancelled     |
+//! | what happens                    | animal    | order | animal becomes | order becomes |
+//! |---------------------------------|-----------|-------|----------------|---------------|
+//! | an order is placed              | available | none  | pending        | open          |
+//! | the order completes             | any       | open  | sold           | complete      |
+//! | the order is cancelled          | any       | open  | available      | cancelled     |
+//! | a status is set                 | any       | none  | that status    | none          |
+//! | `pending` is set                | any       | open  | pending        | open          |
+//! | another status is set, by force | any       | open  | that status    | cancelled     |
+//! | the animal is removed           | any       | none  | removed        | none          |
+//! | the animal is removed, by force | any       | open  | removed        | cancelled     |
 //!
 //! An open order keeps its animal pending, so in the rows with an open order "any" means pending, unless the database was changed
 //! by hand; the end of the order corrects that. Everything else is rejected. Pure: no clock, no store.
@@ -61,8 +61,8 @@ pub enum InvalidTransition {
     HasOpenOrder,
 }
 
-/// The animal's status and the order's state after an action; an animal without a status is removed. `order` is the one that the
-/// action is about: for completing and cancelling the order that was named, for all others the animal's open order.
+/// The animal's status after an action, or None if the action removes the animal; and the order's state. `order` is the one that
+/// the action is about: for completing and cancelling the order that was named, for all others the animal's open order.
 pub fn next(
     status: PetStatus,
     order: Option<OrderState>,

@@ -21,7 +21,7 @@ impl IdSource {
         }
     }
 
-    /// The ID of a row, if it is needed. None if there is a problem with it.
+    /// The ID of a row: `Some(None)` if none is needed, and `None` if there is a problem with it.
     pub(super) fn id(
         self,
         text: Option<&str>,

@@ -50,16 +50,19 @@ pub(super) async fn run(
 ) -> io::Result<()> {
     let poll_interval = shared.store.poll_interval();
     let poll = async || poll::run(shared, &mut applied).await;
-    let flush = async || shared.flush().await;
+    // Two tasks: usage does not wait for many bans.
+    let flush_usage = async || shared.flush_usage().await;
+    let flush_bans = async || shared.flush_bans().await;
     let mut step_detector = StepDetector::new(std::time::Instant::now(), shared.clock.now());
     let sweep = async || sweep::run(shared, &mut step_detector).await;
     let (superseded, mut end) = mpsc::channel(1);
-    let beat = async || heartbeat::beat(shared, &superseded).await;
+    let beat = async || heartbeat::beat(shared, &deployment, &superseded).await;
     let mut shutdown = shared.shutdown.clone();
     let tasks = async {
         tokio::join!(
             repeat(BackgroundTask::Poll, poll_interval, shared, poll),
-            repeat(BackgroundTask::Flush, FLUSH_INTERVAL, shared, flush),
+            repeat(BackgroundTask::Flush, FLUSH_INTERVAL, shared, flush_usage),
+            repeat(BackgroundTask::Bans, FLUSH_INTERVAL, shared, flush_bans),
             checks::run(shared),
             repeat(BackgroundTask::Sweep, sweep::INTERVAL, shared, sweep),
             certificate::run(shared),
@@ -76,7 +79,7 @@ pub(super) async fn run(
         }
     };
     // A backup is interrupted instead.
-    let all = join(until_shutdown, backups::run(shared, deployment));
+    let all = join(until_shutdown, backups::run(shared, deployment.clone()));
     tokio::select! {
         _ = all => Ok(()),
         Some(reason) = end.recv() => Err(io::Error::other(reason)),

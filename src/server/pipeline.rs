@@ -14,8 +14,8 @@ use super::request_span;
 use super::shared::Shared;
 use crate::access::LastKey;
 use crate::access::proxy::Client;
-use crate::api::authority::Authority;
-use crate::api::operation::{MAX_TARGET_BYTES, READ_METHODS};
+use crate::api::operation::READ_METHODS;
+use crate::api::request_form::check_head;
 use crate::api::{ApiError, Operation, Route};
 use crate::clock::{Clock, Timestamp};
 use crate::fault::Fault;
@@ -76,6 +76,8 @@ impl Service for Pipeline {
         if self.shared.cors.is_preflight(head) {
             route = route.preflight();
         }
+        // A preflight gets its response: otherwise the browser would not send the request, and the page could not read its 503.
+        let is_over_limit = exchange.is_over_limit && !matches!(route, Route::Preflight { .. });
         let client = self.shared.proxies.client(exchange.peer, head, self.https);
         let method = method_name(head.method);
         let mut record = RequestRecord {
@@ -88,7 +90,7 @@ impl Service for Pipeline {
             label: OperationLabel::of(&route),
             client: client.address,
             status: CANCELLED_STATUS,
-            reason: None,
+            reason: is_over_limit.then_some("streams"),
             state: RequestState::default(),
             span: request_span::start(&route, &path, head, method, client, &exchange.id),
         };
@@ -99,6 +101,7 @@ impl Service for Pipeline {
             client,
             now,
             exchange,
+            is_over_limit,
             last_key,
         };
         let result = {
@@ -195,6 +198,7 @@ struct Request<'a> {
     client: Client,
     now: Timestamp,
     exchange: &'a Exchange,
+    is_over_limit: bool,
     last_key: &'a LastKey,
 }
 
@@ -208,20 +212,21 @@ impl Pipeline {
         let Request {
             route, head, now, ..
         } = *request;
-        // A preflight gets its response: otherwise the browser would not send the request, and the page could not read its 503.
-        if request.exchange.is_over_limit && !matches!(route, Route::Preflight { .. }) {
+        if request.is_over_limit {
             self.metrics.rejected_streams.add(1);
             return Err(ApiError::Overloaded);
         }
         if !route.is_api() {
             check_head(head)?;
+            let public = &self.shared.public;
             return match route {
                 Route::Public(resource) => {
-                    let public = &self.shared.public;
                     public.show(resource, request.path, head, &self.shared.readiness)
                 }
                 Route::Preflight { methods } => Ok(self.shared.cors.preflight(head, methods)),
-                Route::PublicWrongMethod => Err(ApiError::MethodNotAllowed(READ_METHODS)),
+                Route::PublicWrongMethod if public.has(request.path) => {
+                    Err(ApiError::MethodNotAllowed(READ_METHODS))
+                }
                 _ => Err(ApiError::NotFound(
                     "There is no resource at this path. The API is under /v1.",
                 )),
@@ -281,17 +286,6 @@ pub(super) fn rate_limit_headers(quota: Quota) -> RateLimitHeaders {
         remaining: quota.remaining,
         reset: quota.reset.as_secs_ceil(),
     }
-}
-
-/// Checks the form of a request, and returns its host.
-fn check_head<'a>(head: &Head<'a>) -> Result<Option<Authority<'a>>, ApiError> {
-    if head.target_length > MAX_TARGET_BYTES {
-        return Err(ApiError::UriTooLong);
-    }
-    if head.has_ambiguous_framing() {
-        return Err(ApiError::TransferEncoding);
-    }
-    Authority::of(head)
 }
 
 /// The name of a method for the log. Unknown ones are not logged, because they may contain anything.

@@ -57,6 +57,11 @@ impl PublicResources {
         }
     }
 
+    /// Whether a public resource has this path, which is routed to it: below `/docs/`, only the files of the docs do.
+    pub(super) fn has(&self, path: &str) -> bool {
+        !path.starts_with("/docs/") || path == "/docs/" || self.docs.asset(path).is_some()
+    }
+
     fn docs(&self, path: &str, head: &Head<'_>) -> Result<Response, ApiError> {
         let asset = self
             .docs

@@ -23,7 +23,7 @@ pub(super) struct RequestRecord<'a> {
     pub(super) label: OperationLabel,
     pub(super) client: IpAddr,
     pub(super) status: u16,
-    /// Why a connection was rejected.
+    /// Why a connection or a stream was rejected.
     pub(super) reason: Option<&'static str>,
     pub(super) state: RequestState,
     pub(super) span: RequestSpan,

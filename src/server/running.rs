@@ -25,6 +25,9 @@ const FLUSH_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// minutes, and requests and the last flush, which each wait up to two seconds for the lock, have to end in time.
 const FINAL_WRITES_TIME: Duration = Duration::from_secs(5);
 
+/// How long the last flush may take if a thread hangs.
+const HANGING_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How long the shutdown waits for threads. After the drain, a thread waits up to a second for blocking work. One that takes longer
 /// hangs: it must neither keep the process alive nor prevent the last flush.
 const JOIN_TIMEOUT: Duration = DRAIN_TIMEOUT.saturating_add(Duration::from_secs(2));
@@ -68,7 +71,7 @@ impl Running {
             .send(&format!("READY=1\nSTATUS=Serving {local_url}"));
     }
 
-    /// Returns the reason when the server has failed.
+    /// Waits until the server has failed, and returns the reason.
     pub async fn failed(&mut self) -> String {
         tokio::select! {
             () = self.shared.store.writer().died() => "the writer has stopped: nothing can be stored; see the log".into(),
@@ -95,8 +98,8 @@ impl Running {
                 flushing.await
             } else {
                 // A thread that hangs may hold what the flush needs.
-                let late = || StoreError::Failed("threads hang, and it did not end in time".into());
-                let flushed = timeout(FINAL_WRITES_TIME, flushing).await;
+                let late = || StoreError::Failed("threads hang, and this took too long".into());
+                let flushed = timeout(HANGING_FLUSH_TIMEOUT, flushing).await;
                 flushed.unwrap_or_else(|_| Err(late()))
             };
             (hanging.is_empty(), flushed)
@@ -105,11 +108,15 @@ impl Running {
         let (all_ended, flushed) = match finished {
             Ok(finished) => finished,
             Err(_) => {
-                self.shared.store.writer().state.stop_waiting_for_imports();
+                self.shared
+                    .store
+                    .writer()
+                    .state
+                    .stop_extending_import_wait();
                 finishing.await
             }
         };
-        // Otherwise this node counts as alive until its last heartbeat expires.
+        // Otherwise this node counts as alive until its last heartbeat expires. After a failed flush, this would fail, too.
         if flushed.is_ok() {
             drop(self.shared.store.deregister().await);
         }

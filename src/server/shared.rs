@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::future::join;
 use tokio::sync::watch;
 
 use super::error_log_limiter::ErrorLogLimiter;
@@ -76,7 +77,17 @@ impl Shared {
 
     /// Stores the usage and the bans that are not stored yet.
     pub(super) async fn flush(&self) -> store::Result<()> {
+        let (usage, bans) = join(self.flush_usage(), self.flush_bans()).await;
+        usage.and(bans)
+    }
+
+    pub(super) async fn flush_usage(&self) -> store::Result<()> {
         let (directory, now) = (&self.access.directory, self.clock.now());
-        self.write_behind.flush(&self.store, directory, now).await
+        let write_behind = &self.write_behind;
+        write_behind.flush_usage(&self.store, directory, now).await
+    }
+
+    pub(super) async fn flush_bans(&self) -> store::Result<()> {
+        self.write_behind.flush_bans(&self.store).await
     }
 }

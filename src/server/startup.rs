@@ -1,6 +1,7 @@
-//! Startup, until the store is open. A migration can take minutes: meanwhile `/livez` gets 200, a preflight 204 (with
-//! `--cors-origin`) and everything else 503, and the service manager is told to wait. A normal startup is shorter than the grace
-//! period, in which connections wait in the queue of their socket: no client of a restarted server gets a 503.
+//! Startup, until the keys are read. A migration can take minutes, and so can many keys of a database that is far away: meanwhile
+//! `/livez` gets 200, a preflight 204 (with `--cors-origin`) and everything else 503, and the service manager is told to wait. A
+//! normal startup is shorter than the grace period, in which connections wait in the queue of their socket: no client of a
+//! restarted server gets a 503.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -33,8 +34,11 @@ use crate::metrics::OperationLabel;
 use crate::percent::decode_path;
 use crate::systemd::Notifier;
 
-/// How long startup may take before requests get 503 instead of waiting.
+/// How long opening the store may take before requests get 503 instead of waiting.
 const STARTUP_GRACE: Duration = Duration::from_secs(1);
+
+/// How long reading the keys may take after that. A million keys of an embedded database take a few seconds.
+const READING_GRACE: Duration = Duration::from_secs(10);
 
 /// The interval of notifications.
 const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
@@ -45,7 +49,20 @@ const START_TIMEOUT_EXTENSION: Duration = Duration::from_secs(30);
 /// Connections during startup: those of health checks.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Serves until the sender is dropped. Connections that are open then get their response.
+/// A startup in progress. Serves until this is dropped; connections that are open then get their response.
+pub(super) struct Startup {
+    opened: watch::Sender<bool>,
+    _end: watch::Sender<bool>,
+}
+
+impl Startup {
+    /// Records that the store is open: only the keys are still to be read.
+    pub(super) fn store_opened(&self) {
+        self.opened.send_replace(true);
+    }
+}
+
+/// Begins to serve after the grace period.
 pub(super) fn begin(
     config: &Config,
     listeners: &Listeners,
@@ -53,8 +70,9 @@ pub(super) fn begin(
     base_urls: &BaseUrls,
     clock: &Clock,
     log: RequestLog,
-) -> anyhow::Result<watch::Sender<bool>> {
+) -> anyhow::Result<Startup> {
     let (end, mut ended) = watch::channel(false);
+    let (opened, mut is_open) = watch::channel(false);
     let maximum = Maximum {
         total: MAX_CONNECTIONS,
         per_address: MAX_CONNECTIONS,
@@ -82,11 +100,12 @@ pub(super) fn begin(
     let (reports, _) = mpsc::unbounded_channel();
     // On a separate thread: opening the store may block.
     threads::spawn("startup", reports, async move || {
-        if timeout(STARTUP_GRACE, ended.wait_for(|ended| *ended))
-            .await
-            .is_ok()
-        {
-            return Ok(());
+        let opening = timeout(STARTUP_GRACE, is_open.wait_for(|opened| *opened));
+        if opening.await.is_ok() {
+            let reading = timeout(READING_GRACE, ended.wait_for(|ended| *ended));
+            if reading.await.is_ok() {
+                return Ok(());
+            }
         }
         let log = Rc::new(log);
         let serving = shared.into_iter().map(|(listener, tls, cors, is_api)| {
@@ -111,24 +130,24 @@ pub(super) fn begin(
         });
         join_all(serving).await.into_iter().collect()
     })?;
-    Ok(end)
+    Ok(Startup { opened, _end: end })
 }
 
-/// Waits for the store. Everything but a migration has a time limit there, so the service manager is told to wait for
-/// as long as it takes.
+/// Waits until the store is open and the keys are read. The service manager is told to wait for as long as that takes: a migration, by
+/// this process or another, has no time limit, and other waits have theirs in the store.
 pub(super) async fn with_extended_start_timeout<T>(
     notifier: &Notifier,
-    opening: impl Future<Output = T>,
+    loading: impl Future<Output = T>,
 ) -> T {
-    let mut opening = pin!(opening);
+    let mut loading = pin!(loading);
     let mut ticks = interval_at(Instant::now() + STARTUP_GRACE, NOTIFY_INTERVAL);
     let notification = format!(
-        "EXTEND_TIMEOUT_USEC={}\nSTATUS=Opening the database: a migration may be in progress",
+        "EXTEND_TIMEOUT_USEC={}\nSTATUS=Opening the database and reading the keys: a migration may be in progress",
         START_TIMEOUT_EXTENSION.as_micros()
     );
     loop {
         tokio::select! {
-            opened = &mut opening => return opened,
+            loaded = &mut loading => return loaded,
             _ = ticks.tick() => notifier.send(&notification),
         }
     }
@@ -137,7 +156,7 @@ pub(super) async fn with_extended_start_timeout<T>(
 /// The service of both listeners during startup.
 struct StartupService {
     clock: Clock,
-    /// Not the admin listener, whose responses have no rate limit headers, and whose requests are not logged.
+    /// Whether this is the API listener. Responses of the admin listener have no rate limit headers, and its requests are not logged.
     is_api: bool,
     failures: AuthFailures,
     proxies: TrustedProxies,
@@ -216,7 +235,7 @@ impl Service for StartupService {
             }
         };
         self.cors.allow(head, &mut response);
-        // The next request belongs to the server that is starting.
+        // Over HTTP/1 the next request goes to the server that is starting. Over HTTP/2 the connection ends when this service does.
         response.close = true;
         let (label, status) = (OperationLabel::of(&route), response.status);
         let request = Some((head, exchange));

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures_util::future::join_all;
+
 use super::pace;
 use crate::access::{Directory, SecretGrant};
 use crate::clock::Timestamp;
@@ -13,10 +15,16 @@ use crate::store::{self, Store, UsageBatch, UsageRecorder};
 /// The maximum number of keys in one batch of usage: few enough that a creation in the same commit waits only briefly.
 const MAX_BATCH_KEYS: usize = 500;
 
+/// How many bans are stored at the same time in an embedded database: they share a commit. With PostgreSQL, each would wait for the
+/// others in a transaction of its own.
+const CONCURRENT_BANS: usize = 8;
+
 pub(super) struct WriteBehind {
     /// Keys that have been used since their usage was last stored, by worker.
     used: Box<[AlignedMutex<Vec<SecretGrant>>]>,
     bans: Mutex<Vec<(KeyIdentity, BanChange)>>,
+    /// Held while bans are flushed: PostgreSQL could store a correction before what it corrects.
+    flushing_bans: tokio::sync::Mutex<()>,
     /// Held while usage is flushed: batches are sent one after the other.
     outbox: tokio::sync::Mutex<Outbox>,
 }
@@ -27,6 +35,7 @@ impl WriteBehind {
         Ok(Self {
             used: (0..workers).map(|_| AlignedMutex::default()).collect(),
             bans: Mutex::default(),
+            flushing_bans: tokio::sync::Mutex::default(),
             outbox: tokio::sync::Mutex::new(Outbox {
                 recorder: UsageRecorder::new()?,
                 unconfirmed: None,
@@ -43,29 +52,36 @@ impl WriteBehind {
         lock(&self.bans).push((key, ban));
     }
 
-    /// Stores everything. What cannot be stored is kept for the next flush.
-    pub(super) async fn flush(
-        &self,
-        store: &Store,
-        directory: &Directory,
-        now: Timestamp,
-    ) -> store::Result<()> {
-        let bans = self.flush_bans(store).await;
-        self.flush_usage(store, directory, now).await.and(bans)
-    }
-
-    /// Stores the bans. Repeating one changes nothing: the store accepts only a later one, or the correction of the one that it has.
+    /// Stores the bans; those that cannot be stored are kept for the next flush. Repeating one changes nothing: the store accepts
+    /// only a later one, or the correction of the one that it has.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
+        let _flushing = self.flushing_bans.lock().await;
         let mut taken = TakenEntries::all([&self.bans]);
-        // In the order in which they came: a correction after what it corrects.
-        while let Some((key, ban)) = taken.list.first().copied() {
-            store.record_ban(key, ban).await?;
-            taken.list.remove(0);
+        while !taken.list.is_empty() {
+            let count = match store.is_shared() {
+                true => 1,
+                false => independent(&taken.list),
+            };
+            let storing = taken.list[..count]
+                .iter()
+                .map(|(key, ban)| store.record_ban(*key, *ban));
+            let mut results = join_all(storing).await.into_iter();
+            let mut failed = Ok(());
+            taken.list.retain(|_| match results.next() {
+                Some(Ok(())) => false,
+                Some(error) => {
+                    failed = error;
+                    true
+                }
+                None => true,
+            });
+            failed?;
         }
         Ok(())
     }
 
-    async fn flush_usage(
+    /// Stores the usage. What cannot be stored is kept for the next flush.
+    pub(super) async fn flush_usage(
         &self,
         store: &Store,
         directory: &Directory,
@@ -89,6 +105,13 @@ impl WriteBehind {
         })
         .await
     }
+}
+
+/// How many of the first bans can be stored at the same time: a correction comes after what it corrects.
+fn independent(bans: &[(KeyIdentity, BanChange)]) -> usize {
+    let first = &bans[..bans.len().min(CONCURRENT_BANS)];
+    let repeats = |&index: &usize| first[..index].iter().any(|(key, _)| *key == first[index].0);
+    (1..first.len()).find(repeats).unwrap_or(first.len())
 }
 
 /// The batch of usage that is being sent.
@@ -132,6 +155,7 @@ impl Outbox {
 /// Entries that are being stored. Those that were not stored are put back, even if the flush is cancelled.
 struct TakenEntries<'a, T> {
     list: Vec<T>,
+    /// The first of the lists, which gets back what was not stored, whichever list it came from.
     back_to: Option<&'a Mutex<Vec<T>>>,
 }
 
@@ -166,8 +190,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
+    use futures_util::future::join;
+
     use super::*;
-    use crate::limit::{BanPolicy, DayUsage};
+    use crate::limit::{Ban, BanPolicy, DayUsage};
     use crate::pet::NewPet;
     use crate::plan::Limits;
     use crate::store::{Database, Mode};
@@ -231,6 +257,65 @@ mod tests {
     }
 
     #[test]
+    fn many_bans_share_commits_and_those_of_one_key_are_stored_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _, keys) = many_keys(&folder, 80);
+        let write_behind = WriteBehind::new(1).unwrap();
+        let ban = |minutes: u64| BanChange {
+            ban: Ban {
+                started_at: NOW.plus(Duration::from_secs(60 * minutes)),
+                until: NOW.plus(Duration::from_secs(60 * minutes + 300)),
+            },
+            replaces: None,
+        };
+        for minutes in [0, 10, 20] {
+            write_behind.record_ban(keys[0].identity, ban(minutes));
+        }
+        for key in &keys[1..] {
+            write_behind.record_ban(key.identity, ban(0));
+        }
+        let before = store.writer().state.commits.get();
+        block_on(write_behind.flush_bans(&store)).unwrap();
+        let commits = store.writer().state.commits.get() - before;
+        assert!(commits <= 40, "{commits} commits");
+        assert!(lock(&write_behind.bans).is_empty());
+        for (key, minutes) in keys.iter().zip([20].into_iter().chain([0].repeat(79))) {
+            let stored = block_on(store.key(key.identity.id)).unwrap().unwrap();
+            assert_eq!(stored.ban, Some(ban(minutes).ban));
+        }
+    }
+
+    #[test]
+    fn a_ban_that_could_not_be_stored_does_not_replace_its_correction() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _, keys) = many_keys(&folder, 1);
+        let write_behind = WriteBehind::new(1).unwrap();
+        let (key, ahead) = (keys[0].identity, NOW.plus(Duration::from_secs(3_600)));
+        let ban = |started_at: Timestamp| Ban {
+            started_at,
+            until: started_at.plus(Duration::from_secs(300)),
+        };
+        let other = rusqlite::Connection::open(folder.path().join("a.db")).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        write_behind.record_ban(key, ban(ahead).into());
+        let first = write_behind.flush_bans(&store);
+        let second = async {
+            let corrected = BanChange {
+                ban: ban(NOW),
+                replaces: Some(ahead),
+            };
+            write_behind.record_ban(key, corrected);
+            write_behind.flush_bans(&store).await
+        };
+        let (first, second) = block_on(join(first, second));
+        assert!(first.is_err() && second.is_err());
+        other.execute_batch("ROLLBACK").unwrap();
+        block_on(write_behind.flush_bans(&store)).unwrap();
+        let stored = block_on(store.key(key.id)).unwrap().unwrap();
+        assert_eq!(stored.ban, Some(ban(NOW)));
+    }
+
+    #[test]
     fn a_batch_that_the_store_might_count_twice_is_discarded() {
         let folder = tempfile::tempdir().unwrap();
         let (store, directory, keys) = many_keys(&folder, 1);
@@ -246,7 +331,7 @@ mod tests {
             let mut outbox = write_behind.outbox.try_lock().unwrap();
             outbox.fill([(keys[0].identity, usage)], NOW);
             drop(outbox);
-            block_on(write_behind.flush(&store, &directory, NOW.plus(sent_after))).unwrap();
+            block_on(write_behind.flush_usage(&store, &directory, NOW.plus(sent_after))).unwrap();
             let usage = block_on(store.usage_on(NOW.day())).unwrap();
             assert_eq!(
                 usage.iter().map(|(_, requests)| *requests).sum::<u32>(),
@@ -276,7 +361,7 @@ mod tests {
                     write_behind.mark_used(number % 2, key);
                 }
                 let began = Instant::now();
-                block_on(write_behind.flush(&store, &directory, now)).unwrap();
+                block_on(write_behind.flush_usage(&store, &directory, now)).unwrap();
                 flushed.push(began.elapsed());
             }
             stop.store(true, Ordering::Relaxed);

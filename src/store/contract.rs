@@ -53,7 +53,8 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentId(pub String);
 
-/// Counters that rise when this process or another one changes data that is cached or held in memory.
+/// What a poll reads: counters that rise when this process or another one changes data that is cached or held in memory, and, where
+/// several nodes share the database, its clock and the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revisions {
     /// Raised by every change of an animal that exists.

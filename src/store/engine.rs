@@ -5,7 +5,7 @@ use anyhow::Context;
 use super::contract::{Database, FormatChange, Mode};
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
-use crate::trace::System;
+use crate::trace::DatabaseSystem;
 
 pub(super) enum Engine {
     Sqlite(Sqlite),
@@ -37,10 +37,10 @@ impl Engine {
     }
 
     /// Its name in spans.
-    pub(super) const fn system(&self) -> System {
+    pub(super) const fn system(&self) -> DatabaseSystem {
         match self {
-            Self::Sqlite(_) => System::Sqlite,
-            Self::Postgres(_) => System::Postgres,
+            Self::Sqlite(_) => DatabaseSystem::Sqlite,
+            Self::Postgres(_) => DatabaseSystem::Postgres,
         }
     }
 }

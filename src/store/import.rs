@@ -16,8 +16,8 @@ enum Staging {
 }
 
 impl Store {
-    /// Begins an import. Once a wait for the lock on an embedded file has lasted for a second, `notice` is called, or `import_notice`
-    /// if the lock is that of another import, on either engine.
+    /// Begins an import. `notice` is called once a wait for the lock on an embedded file has lasted for a second, `import_notice` once a
+    /// wait for another import has, or on PostgreSQL for a copy.
     pub async fn import(&self, ids: IdSource, notice: fn(), import_notice: fn()) -> Result<Import> {
         Ok(Import(match &self.engine {
             Engine::Sqlite(engine) => {

@@ -22,7 +22,7 @@ impl Store {
     pub fn orders(&self, state: Option<OrderState>) -> RowStream<'_, Order> {
         row_stream(async move |last: Option<Order>| {
             let after = last.map_or(OrderId(i64::MIN), |order| order.id);
-            dispatch!(self.some_orders(after, state, CHUNK_ROWS.into()))
+            dispatch!(self.orders_after(after, state, CHUNK_ROWS.into()))
         })
     }
 
@@ -33,7 +33,7 @@ impl Store {
         state: Option<OrderState>,
     ) -> Result<(Vec<Order>, Option<Cursor>)> {
         let (after, rows) = (OrderId(query.cursor.id()), rows_to_read(query.limit));
-        let mut orders = dispatch!(self.some_orders(after, state, rows))?;
+        let mut orders = dispatch!(self.orders_after(after, state, rows))?;
         let has_more = orders.len() > query.limit.get();
         orders.truncate(query.limit.get());
         let next = orders.last().filter(|_| has_more);

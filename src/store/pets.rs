@@ -90,8 +90,8 @@ impl Store {
         })
     }
 
-    /// Clears the cache, because an animal has changed.
-    pub fn pets_changed(&self) {
+    /// Clears the cache: an animal has changed, or may have.
+    pub fn clear_cache(&self) {
         self.cache.clear();
     }
 

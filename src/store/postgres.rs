@@ -25,6 +25,7 @@ mod row;
 mod sweep;
 mod timeout;
 mod tls;
+mod tls_failures;
 mod transaction;
 mod unlimited;
 mod usage;

@@ -1,5 +1,5 @@
 //! The columns of the tables and what they mean, the same for every engine. Names in the database stay as they were: `refused` are
-//! rejected requests, and the `status` of an order is its state.
+//! rejected requests, `use_batches` are batches of usage, and the `status` of an order is its state.
 
 use std::error::Error;
 

@@ -34,6 +34,7 @@ mod row;
 mod stamp;
 mod sweep;
 mod usage;
+mod wal_mode;
 mod writer;
 
 use std::path::Path;
@@ -45,7 +46,7 @@ pub use backup_folder::BackupFolder;
 pub(crate) use copy::{SqliteSession, is_same_file};
 pub use files::belongs_to_database;
 pub(super) use import::SqliteImport;
-pub(crate) use lock_wait::COMMAND_TIMEOUT;
+pub(crate) use lock_wait::COMMAND_LOCK_TIMEOUT;
 pub use reactivated_keys::{ReactivatedKey, ReactivatedKeys};
 pub use restore::{Restore, Restored};
 pub use restore_error::RestoreError;
@@ -87,6 +88,10 @@ impl Sqlite {
             created: opened.created.map(Box::new),
             _lock: opened.lock,
         };
+        if notice.is_some() {
+            // A command waits for an import as long as for any other process.
+            engine.writer.monitor.state.stop_extending_import_wait();
+        }
         Ok((engine, opened.format_change))
     }
 

@@ -21,8 +21,8 @@ pub(crate) struct WriterState {
     /// Creations that wait for a transaction. Writes of the server itself are few, and always accepted.
     waiting: AtomicUsize,
     max_waiting: usize,
-    /// Whether writes no longer wait for an import that is inserting its animals.
-    ignores_imports: AtomicBool,
+    /// Whether writes wait longer for an import that is inserting its animals than for any other process.
+    extends_import_wait: AtomicBool,
     /// Committed transactions: of all writes with SQLite, of creations with PostgreSQL.
     pub(crate) commits: Counter,
     /// Failed transactions of the same kind: nothing in them was acknowledged.
@@ -40,7 +40,7 @@ impl WriterState {
         Arc::new(Self {
             waiting: AtomicUsize::new(0),
             max_waiting,
-            ignores_imports: AtomicBool::new(false),
+            extends_import_wait: AtomicBool::new(true),
             commits: Counter::default(),
             failed: Counter::default(),
             rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
@@ -70,13 +70,13 @@ impl WriterState {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// From now on, no write waits for an import that is inserting its animals: the server is about to exit.
-    pub(crate) fn stop_waiting_for_imports(&self) {
-        self.ignores_imports.store(true, Ordering::Relaxed);
+    /// From now on, no write waits longer for an import that is inserting its animals than for any other process.
+    pub(crate) fn stop_extending_import_wait(&self) {
+        self.extends_import_wait.store(false, Ordering::Relaxed);
     }
 
-    pub(crate) fn waits_for_imports(&self) -> bool {
-        !self.ignores_imports.load(Ordering::Relaxed)
+    pub(crate) fn extends_import_wait(&self) -> bool {
+        self.extends_import_wait.load(Ordering::Relaxed)
     }
 
     /// Records a committed transaction with these creations.

@@ -19,7 +19,7 @@ pub(super) struct Validity {
 
 /// Returns when a certificate is valid. `None` if it is malformed.
 pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
-    let mut rest = expect(SEQUENCE, expect(SEQUENCE, certificate)?)?;
+    let mut rest = content_of(SEQUENCE, content_of(SEQUENCE, certificate)?)?;
     if let (VERSION, _, after) = element(rest)? {
         rest = after;
     }
@@ -27,7 +27,7 @@ pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
     for _ in 0..3 {
         (_, _, rest) = element(rest)?;
     }
-    let validity = expect(SEQUENCE, rest)?;
+    let validity = content_of(SEQUENCE, rest)?;
     let (_, _, not_after) = element(validity)?;
     Some(Validity {
         not_before: time(validity)?,
@@ -42,8 +42,8 @@ const ECDSA_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 /// The hash of a server's certificate that binds a login to the connection (`tls-server-end-point`, RFC 5929). `None` if the
 /// certificate's signature does not define which hash that is.
 pub(crate) fn server_end_point(certificate: &[u8]) -> Option<Vec<u8>> {
-    let (_, _, algorithm) = element(expect(SEQUENCE, certificate)?)?;
-    let algorithm = expect(OBJECT_IDENTIFIER, expect(SEQUENCE, algorithm)?)?;
+    let (_, _, algorithm) = element(content_of(SEQUENCE, certificate)?)?;
+    let algorithm = content_of(OBJECT_IDENTIFIER, content_of(SEQUENCE, algorithm)?)?;
     let (&hash, prefix) = algorithm.split_last()?;
     match (prefix, hash) {
         // MD5 and SHA-1 are replaced by SHA-256.
@@ -90,7 +90,7 @@ fn text(bytes: &[u8]) -> Option<&str> {
 }
 
 /// The content of the first element, if it has this tag.
-fn expect(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
+fn content_of(tag: u8, bytes: &[u8]) -> Option<&[u8]> {
     let (found, content, _) = element(bytes)?;
     (found == tag).then_some(content)
 }

@@ -1,6 +1,6 @@
 //! No spans, in a build without the feature `otel`.
 
-use super::{NewRequest, System};
+use super::{DatabaseSystem, NewRequest};
 
 // No request carries anything for them.
 const _: () = assert!(size_of::<(RequestSpan, QuerySpan, CommitSpan)>() == 0);
@@ -30,7 +30,11 @@ pub(crate) struct QuerySpan;
 
 impl QuerySpan {
     #[inline(always)]
-    pub(crate) fn start(_system: System, _operation: &'static str, _target: &'static str) -> Self {
+    pub(crate) fn start(
+        _system: DatabaseSystem,
+        _operation: &'static str,
+        _target: &'static str,
+    ) -> Self {
         Self
     }
 
@@ -42,7 +46,7 @@ pub(crate) struct CommitSpan;
 
 impl CommitSpan {
     #[inline(always)]
-    pub(crate) fn waiting(_system: System) -> Self {
+    pub(crate) fn waiting(_system: DatabaseSystem) -> Self {
         Self
     }
 

@@ -13,7 +13,7 @@ use opentelemetry::{Array, Context, KeyValue, StringValue, Value};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 
-use super::{NewRequest, OTHER_METHOD, System};
+use super::{DatabaseSystem, NewRequest, OTHER_METHOD};
 use crate::counter::Counter;
 
 /// The longest time that the last spans delay the end of the process.
@@ -183,7 +183,11 @@ pub(crate) struct QuerySpan(Option<Span>);
 
 impl QuerySpan {
     /// Starts a span, as a child of the current request's.
-    pub(crate) fn start(system: System, operation: &'static str, target: &'static str) -> Self {
+    pub(crate) fn start(
+        system: DatabaseSystem,
+        operation: &'static str,
+        target: &'static str,
+    ) -> Self {
         Self(start(&Context::current(), system, operation, target))
     }
 
@@ -197,14 +201,14 @@ impl QuerySpan {
 
 /// The span of the transaction that commits a creation. Every request whose animal is in the transaction has such a span.
 pub(crate) enum CommitSpan {
-    Waiting(Context, System),
+    Waiting(Context, DatabaseSystem),
     /// Boxed, because what waits is far smaller.
     Begun(Option<Box<Span>>),
 }
 
 impl CommitSpan {
     /// A span that has not begun, for the current request.
-    pub(crate) fn waiting(system: System) -> Self {
+    pub(crate) fn waiting(system: DatabaseSystem) -> Self {
         Self::Waiting(Context::current(), system)
     }
 
@@ -231,16 +235,16 @@ impl CommitSpan {
 /// Starts a span, unless the parent is not recorded.
 fn start(
     parent: &Context,
-    system: System,
+    system: DatabaseSystem,
     operation: &'static str,
     target: &'static str,
 ) -> Option<Span> {
     let tracer = tracer().filter(|_| parent.span().is_recording())?;
     let (name, kind) = match system {
         // In this process.
-        System::Sqlite => ("sqlite", SpanKind::Internal),
-        System::Postgres => ("postgresql", SpanKind::Client),
-        System::Redis => ("redis", SpanKind::Client),
+        DatabaseSystem::Sqlite => ("sqlite", SpanKind::Internal),
+        DatabaseSystem::Postgres => ("postgresql", SpanKind::Client),
+        DatabaseSystem::Redis => ("redis", SpanKind::Client),
     };
     let mut attributes = vec![
         KeyValue::new("db.system.name", name),

@@ -9,6 +9,7 @@ mod log;
 mod now;
 mod page;
 mod pets;
+mod requests;
 mod same;
 
 use std::time::Duration;

@@ -53,7 +53,7 @@ fn results_are_those_of_the_commands_with_json() {
         assert_eq!(members(&changed), members(&expected), "{action}");
     }
     crate::eventually("the usage is stored", || {
-        json_of(&commands, "keys list")[0]["lastUsedAt"].is_string()
+        json_of(&commands, "keys usage 1")[0]["requests"] == 4
     });
     contains(
         &api.get("/api/keys").json(),

@@ -1,10 +1,12 @@
 //! A node whose clock is wrong. The database's clock decides: what the node stores and compares is right, and affects no client.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use animal_store::clock::Timestamp;
 use harness::{Client, Output, Process, Response, eventually, run};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::{Cluster, PROGRAM, ensure_minute_left, rex};
 
@@ -262,4 +264,39 @@ fn a_key_created_on_a_machine_a_day_ahead_is_dated_as_on_all_others() {
     let soon = "SELECT expires_at < extract(epoch FROM now()) * 1000 + 46800000 FROM api_keys";
     assert_eq!(cluster.postgres.psql("postgres", soon).trim(), "t");
     assert_eq!(list(&cluster.nodes[0].client(Some(key.trim()))).status, 200);
+}
+
+#[test]
+fn the_date_over_http_1_follows_a_clock_that_is_set_back() {
+    let folder = TempDir::new().expect("a folder");
+    let shift = |by: &str| std::fs::write(folder.path().join("clock"), by).expect("a file");
+    shift("+2h");
+    let vars = [
+        ("LD_PRELOAD", "/usr/$LIB/faketime/libfaketime.so.1"),
+        ("FAKETIME_TIMESTAMP_FILE", "clock"),
+        ("FAKETIME_NO_CACHE", "1"),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+    ];
+    let args = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+    ];
+    let process = Process::start(PROGRAM, folder.path(), &args, &vars);
+    let client = process.client(None);
+    // On the same connection, and so on the same thread.
+    let mut connection = client.connect();
+    let mut is_ahead_by = |seconds: i64| {
+        let response = client.request("GET", "/livez").send_on(&mut connection);
+        let date = response.header("date").expect("a date").to_owned();
+        #[expect(clippy::disallowed_methods, reason = "the clock of the machine")]
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = i64::try_from(now.expect("a clock").as_secs()).expect("small");
+        (-2..=1).any(|off| Timestamp::from_secs(now + seconds + off).http_date() == date)
+    };
+    assert!(is_ahead_by(2 * 60 * 60));
+    shift("+0");
+    eventually(Duration::from_secs(3), "the date", || is_ahead_by(0));
 }

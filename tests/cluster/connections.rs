@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use animal_store::key::Secret;
 use animal_store::pet::PetId;
-use animal_store::store::{Mode, Store};
+use animal_store::store::{KeyRecord, Mode, Store};
 use harness::{Postgres, Process, SqlClient, eventually, run};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -214,4 +214,99 @@ fn requests_that_use_all_connections_neither_delay_a_revocation_nor_clear_the_ca
         assert_eq!(rejected.status, 401, "{rejected}");
         assert!((16..=20).contains(&sessions), "{sessions}");
     });
+}
+
+/// PostgreSQL detects by its own that the machine of a client is gone: the client sets how soon.
+#[test]
+fn the_server_probes_idle_connections_after_ten_seconds() {
+    let postgres = Postgres::start();
+    let database = postgres.url().parse().expect("a database");
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let opening = Store::open(&database, Mode::Serve { migrate: true }, 10);
+    let _store = runtime.block_on(opening).expect("a store");
+    // Connections as the kernel lists them: the number, the local and the remote address, the state, the queues, and the timer with
+    // the time left, in hundredths of a second.
+    let port = format!(":{:04X}", postgres.port());
+    let timers = || -> Vec<u32> {
+        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("sockets");
+        let fields = sockets
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let of_server = fields.filter(|fields| fields[1].ends_with(&port) && fields[3] == "01");
+        of_server
+            .filter_map(|fields| fields[5].strip_prefix("02:").map(str::to_owned))
+            .map(|left| u32::from_str_radix(&left, 16).expect("a number"))
+            .collect()
+    };
+    eventually(Duration::from_secs(5), "keepalive timers", || {
+        let timers = timers();
+        !timers.is_empty() && timers.iter().all(|left| *left <= 1_000)
+    });
+}
+
+#[test]
+fn a_read_that_conflicts_with_a_transaction_is_repeated_on_the_same_connection() {
+    let postgres = Postgres::start();
+    let url = postgres.create_database("shop");
+    let folder = TempDir::new().expect("a folder");
+    let on = |args: &str| {
+        let args: Vec<_> = args.split(' ').chain(["--database", &url]).collect();
+        run(PROGRAM, folder.path(), &args).exits(0)
+    };
+    on("migrate");
+    on("keys create --name a --plan free");
+    // Every other read of a row fails, as reads of other databases may, and of this one with another isolation level.
+    postgres.psql(
+        "shop",
+        "INSERT INTO pets (id, name, category_id, status) VALUES (1, 'Rex', 1, 'available');
+         CREATE SEQUENCE reads;
+         CREATE FUNCTION conflicts() RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER AS $$
+         BEGIN
+             IF nextval('reads') % 2 = 1 THEN RAISE EXCEPTION 'a conflict' USING ERRCODE = '40001'; END IF;
+             RETURN true;
+         END $$;
+         ALTER TABLE pets ENABLE ROW LEVEL SECURITY; CREATE POLICY conflicts ON pets USING (conflicts());
+         ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY; CREATE POLICY conflicts ON api_keys USING (conflicts());
+         CREATE ROLE clerk LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO clerk",
+    );
+    let database = url
+        .replace("animals@", "clerk@")
+        .parse()
+        .expect("a database");
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let (pets, keys, connections) = runtime.block_on(async {
+        let opening = Store::open(&database, Mode::Serve { migrate: false }, 10);
+        let store = opening.await.expect("a store");
+        let (mut pets, mut keys, mut connections) = (0, 0, BTreeSet::new());
+        for _ in 0..5 {
+            let pet = store.current_pet(PetId(1)).await.expect("an animal");
+            pets += usize::from(pet.is_some());
+            let each = |chunk: Vec<KeyRecord>| keys += chunk.len();
+            store.keys_since(-1, each).await.expect("keys");
+            connections.insert(store.revisions().await.expect("revisions").connected_at);
+        }
+        (pets, keys, connections.len())
+    });
+    assert_eq!((pets, keys, connections), (5, 5, 1));
+    let reads = postgres.psql("shop", "SELECT last_value FROM reads");
+    assert!(
+        reads.parse::<u32>().expect("a number") >= 20,
+        "{reads} reads"
+    );
+}
+
+#[test]
+fn a_node_whose_database_was_replaced_by_a_copy_ends() {
+    let postgres = Postgres::start();
+    let folder = TempDir::new().expect("a folder");
+    let mut node = Process::serve(PROGRAM, folder.path(), &["--database", &postgres.url()]);
+    postgres.psql("postgres", "UPDATE deployment SET id = 'another'");
+    assert_eq!(node.ends_within(Duration::from_secs(10)), Some(1));
+    let log = node.log();
+    assert!(
+        log.contains("a copy has replaced the content of the database"),
+        "{log}"
+    );
 }

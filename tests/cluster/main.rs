@@ -7,6 +7,7 @@
     reason = "a test that cannot continue has failed"
 )]
 
+mod bans;
 mod changes;
 mod clocks;
 mod cluster;
@@ -16,6 +17,7 @@ mod dashboard;
 mod exact;
 mod far;
 mod format;
+mod frozen;
 mod load;
 mod locked;
 mod lost;

@@ -11,7 +11,7 @@ use harness::{Client, Postgres, Process, Redis, StopOnDrop, eventually, free_por
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{NODES, PROGRAM};
+use crate::{NODES, PROGRAM, ensure_minute_left};
 
 const COMPOSE: &str = include_str!("../../packaging/compose.yaml");
 const NGINX: &str = include_str!("../../packaging/nginx.conf");
@@ -264,6 +264,7 @@ fn three_nodes_behind_nginx_are_one_service() {
         assert_eq!((made.status, made.header("location")), (201, Some(&*place)));
     }
     let left = |response: &harness::Response| response.rate().1;
+    ensure_minute_left(Duration::from_secs(10));
     let first = left(&client.get("/v1/pets"));
     for sent in 1..=12 {
         let response = client.get("/v1/pets?limit=2");

@@ -69,6 +69,34 @@ pub(crate) fn assert_exact(cluster: &Cluster) {
     assert_eq!(send(cluster, &key, 40).admitted, LIMIT as usize);
 }
 
+#[test]
+fn a_request_takes_one_round_trip_to_redis() {
+    let cluster = Cluster::start();
+    let large = cluster.large_key();
+    // Prepares what is needed once for each connection.
+    send(&cluster, &large, 20);
+    // How often Redis has read from a connection.
+    let reads = || {
+        let stats = cluster.redis.cli(&["INFO", "stats"]);
+        let count = stats
+            .lines()
+            .find_map(|line| line.strip_prefix("total_reads_processed:"));
+        count
+            .expect("a count")
+            .trim()
+            .parse::<usize>()
+            .expect("a number")
+    };
+    let before = reads();
+    send(&cluster, &large, 200);
+    let reads = reads() - before;
+    let requests = 200 * NODES;
+    assert!(
+        (requests..requests * 3 / 2).contains(&reads),
+        "{reads} reads"
+    );
+}
+
 fn survives(fail: impl Fn(&Cluster), recover: impl Fn(&Cluster)) {
     let cluster = Cluster::start();
     let large = cluster.large_key();
@@ -242,15 +270,18 @@ fn a_redis_that_forgot_everything_learns_from_the_nodes_what_was_used() {
 fn foreign_values_under_the_name_of_a_key_are_overwritten() {
     let cluster = Cluster::start_with_long_redis_timeout();
     let (id, key) = cluster.key(LIMIT, 1_000_000);
-    let deployment = cluster
-        .postgres
-        .psql("postgres", "SELECT id FROM deployment");
-    let name = format!("animal-store:{deployment}:{{{id}}}");
     ensure_minute_left(Duration::from_secs(15));
-    for foreign in [["SET", &name, "rex"].as_slice(), &["HSET", &name, "a", "b"]] {
+    for foreign in [["SET", "rex"].as_slice(), &["HSET", "a", "b"]] {
         assert!(send(&cluster, &key, 5).admitted > 0);
-        cluster.redis.cli(&["DEL", &name]);
-        cluster.redis.cli(foreign);
+        let names = cluster
+            .redis
+            .cli(&["KEYS", &format!("animal-store:*:{{{id}}}:[0-9]*")]);
+        let [name] = names.lines().collect::<Vec<_>>()[..] else {
+            panic!("not one name: {names}");
+        };
+        cluster.redis.cli(&["DEL", name]);
+        let (command, arguments) = foreign.split_first().expect("a command");
+        cluster.redis.cli(&[&[command, name], arguments].concat());
     }
     // Each node sends the counts that it last received, which may lack requests to the others since.
     let rest = send(&cluster, &key, 40).admitted;

@@ -130,7 +130,7 @@ async fn perform(
 ) -> String {
     const FAILED: &str = "the store responds";
     // As if another process had changed an animal.
-    store.pets_changed();
+    store.clear_cache();
     match *operation {
         StoreOperation::Create { name, retry } => {
             let name = retry.map_or(name, |(_, body)| body);

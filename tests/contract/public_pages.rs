@@ -244,8 +244,12 @@ fn an_unknown_path_outside_v1_is_404() {
     ] {
         anonymous.get(path).is_error(404, "not_found");
     }
-    let posted = key.request("POST", "/nothing").send();
-    posted.is_error(404, "not_found");
+    for path in ["/nothing", "/docs/nothing.js"] {
+        let posted = key.request("POST", path).send();
+        posted.is_error(404, "not_found");
+    }
+    let posted = key.request("POST", "/docs/api.md").send();
+    posted.is_error(405, "method_not_allowed");
 }
 
 #[test]

@@ -28,9 +28,22 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Modules that any layer may use, even the transport. They use only each other.
-const LEAVES: [&str; 13] = [
-    "clock", "counter", "fault", "files", "hosts", "mutex", "names", "network", "new_file",
-    "percent", "systemd", "tls", "trace",
+const LEAVES: [&str; 15] = [
+    "blocking",
+    "clock",
+    "counter",
+    "fault",
+    "files",
+    "hosts",
+    "mutex",
+    "names",
+    "network",
+    "new_file",
+    "percent",
+    "staggered",
+    "systemd",
+    "tls",
+    "trace",
 ];
 
 /// The transport is separate: it uses only the leaves, and only the services use all of it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use animal_store::clock::Timestamp;
 use animal_store::key::KeyId;
-use harness::{App, Client, Response, START, enterprise, eventually, propagation_time};
+use harness::{App, Client, Response, START, enterprise, eventually};
 use serde_json::json;
 
 use crate::{
@@ -248,7 +248,13 @@ fn a_ban_from_a_clock_that_jumped_ahead_lasts_its_length_from_the_correction_on(
         let started_at = |id| Some(app.stored_key(id).ban?.started_at);
         keys.iter().all(|(id, _)| started_at(*id) == Some(START))
     });
-    std::thread::sleep(propagation_time());
+    // Changes are read in their order: where a later one is in effect, the corrections have been read.
+    let (later, client) = app.issue(enterprise(1_000, 10_000), None);
+    served(&client, 1);
+    crate::set_plan(&app, later, enterprise(1_001, 10_000));
+    within_propagation_time("a later change", &client, |response| {
+        response.rate().0 == 1_001
+    });
     set(&app, now + 100);
     remaining(&keys, 200);
     // They are permanent: neither a restart nor another change of the key brings the old date back.
@@ -310,14 +316,15 @@ fn a_change_of_plan_does_not_end_a_ban() {
 
 #[test]
 fn a_ban_that_could_not_be_stored_immediately_is_stored_later_and_outlives_a_restart() {
-    let (mut app, ..) = App::start_with(|config| {
-        config.bans.max_rejections = 1;
-        config.max_waiting_writes = 1;
-    });
+    let mut app = strict();
     let (id, key) = app.issue(enterprise(1, 1_000), None);
+    let other_key = app.key(enterprise(1_000, 1_000));
     let other = app.sql_client();
     other.lock_all();
     get_banned(&key);
+    // The attempt to store it has begun before this one, and fails like this one.
+    let creation = other_key.create(&json!({"name": "Rex", "categoryId": 1}));
+    assert_eq!(creation.status, 503);
     other.unlock();
     app.restart();
     banned(&reconnect(&app, &key));

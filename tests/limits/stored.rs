@@ -65,6 +65,19 @@ fn a_restart_after_the_clock_stepped_back_stays_in_the_day_that_was_reached() {
 }
 
 #[test]
+fn a_clock_that_was_a_day_ahead_at_a_start_does_not_give_back_what_was_used() {
+    let (mut app, ..) = App::start();
+    let key = app.key(enterprise(100, 5));
+    served(&key, 5);
+    app.stop();
+    set(&app, DAY_END + 10);
+    app.restart();
+    set(&app, DAY_END - 8);
+    let key = reconnect(&app, &key);
+    assert_eq!(rejected(&key, 1).rate(), (5, 0, DAY_END));
+}
+
+#[test]
 fn rejected_requests_do_not_count_in_the_day_after_a_restart_either() {
     let (mut app, ..) = App::start();
     let key = app.key(enterprise(2, 5));

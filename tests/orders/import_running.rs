@@ -180,7 +180,7 @@ fn an_id_that_is_taken_after_the_check_is_named_and_nothing_is_imported() {
     if std::env::var_os("ANIMAL_STORE_TEST_POSTGRES").is_some() {
         let waiting = "SELECT count(*) FROM pg_stat_activity
                        WHERE datname = current_database() AND wait_event_type = 'Lock'
-                           AND query LIKE 'UPDATE counters SET number = greatest(%'";
+                           AND query LIKE 'INSERT INTO pets % FROM staged %'";
         eventually(Duration::from_secs(10), "it waits", || {
             observer.query(waiting)[0][0] != "0"
         });

@@ -144,7 +144,7 @@ pub(crate) fn sell_animal(browser: &Browser, activate: impl Fn(&str), focus_is_o
 
 /// The largest value of a plotted line.
 fn largest(dashboard: &Dashboard, plot: usize) -> f64 {
-    let script = "return Math.max(...now.plots[arguments[0]].plot.data[1])";
+    let script = "return Math.max(...live.plots[arguments[0]].plot.data[1])";
     dashboard
         .browser
         .run(script, json!([plot]))
@@ -313,7 +313,7 @@ fn the_page_of_a_server_that_has_a_token_after_a_restart_asks_for_it_and_is_not_
     let args = [&listen[..], &["--admin-token", TOKEN]].concat();
     dashboard.server = Process::start(PROGRAM, dashboard.folder.path(), &args, &[]);
     let login = "#view-login:not([hidden])";
-    dashboard.browser.wait_for(login, "Log in");
+    dashboard.browser.wait_for(login, "The server now requires");
     assert!(!dashboard.shows("#read-only"));
 }
 

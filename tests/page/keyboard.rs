@@ -141,7 +141,7 @@ fn a_key_is_managed_by_keyboard_from_its_creation_to_its_revocation() {
     let rotated = browser.wait_for("#secret", "as_");
     assert_ne!(rotated, secret);
     keyboard.returns_to("#dialog-body button");
-    keyboard.press(ESCAPE);
+    keyboard.enter("#dialog-cancel");
     keyboard.returns_to("#key-rotate");
 
     let client = dashboard.client(&rotated);
@@ -234,7 +234,7 @@ fn animals_and_orders_are_managed_by_keyboard_until_the_operator_logs_out() {
     keyboard.enter("nav [href='#animals']");
     keyboard.to("#animals-status");
     keyboard.press("sold");
-    browser.wait_for("#animals-range", "1 to 1");
+    browser.wait_for("#animals-range", "IDs 1 to 1");
     keyboard.press(&UP.repeat(3));
     browser.wait_for("#animals", "pet 2");
     keyboard.enter("[aria-label='Place order for animal 2']");

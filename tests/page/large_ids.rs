@@ -32,7 +32,7 @@ fn the_dashboard_changes_and_orders_the_animal_with_exactly_this_id() {
     );
     let category = browser.text(&format!("{row} td:nth-child(5)"));
     assert_eq!(category, large);
-    let range = "9,007,199,254,740,992 to 9,007,199,254,740,993";
+    let range = "IDs 9,007,199,254,740,992 to 9,007,199,254,740,993";
     browser.wait_for("#animals-range", range);
 
     browser.click(&format!("[aria-label='Set status of animal {large}']"));

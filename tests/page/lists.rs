@@ -2,6 +2,7 @@
 
 use crate::browser::ENTER;
 use crate::dashboard::Dashboard;
+use crate::eventually;
 use crate::slow::{FAIL, RESTORE};
 
 /// Shows only available animals.
@@ -43,6 +44,24 @@ fn a_list_begins_with_its_first_page_after_a_change_of_the_filter_even_if_that_r
 }
 
 #[test]
+fn a_404_of_a_proxy_is_a_failure_and_not_an_empty_list() {
+    let dashboard = Dashboard::logged_in();
+    let browser = &dashboard.browser;
+    dashboard.with_keys(&["shop"]);
+    dashboard.show("#keys");
+    browser.wait_for("#keys-range", "1 to 2 of 2");
+    let proxy = "window.realFetch = fetch; \
+                 window.fetch = () => Promise.resolve(new Response('<h1>Not found</h1>', { status: 404 }))";
+    dashboard.run(proxy);
+    dashboard.run("load().then(() => null)");
+    browser.wait_for("#problem:not([hidden])", "404");
+    assert!(browser.text("#keys").contains("shop"));
+    dashboard.run("window.fetch = window.realFetch");
+    eventually("the problem is gone", || !dashboard.shows("#problem"));
+    dashboard.has_no_console_errors();
+}
+
+#[test]
 fn a_last_page_that_becomes_empty_is_not_an_empty_list() {
     let dashboard = Dashboard::logged_in();
     let browser = &dashboard.browser;
@@ -56,6 +75,6 @@ fn a_last_page_that_becomes_empty_is_not_an_empty_list() {
     browser.wait_for("#animals-range", "51 to 51");
     browser.click("[aria-label='Place order for animal 51']");
     browser.press(ENTER);
-    assert_eq!(browser.wait_for("#animals-range", "to 50"), "1 to 50");
+    assert_eq!(browser.wait_for("#animals-range", "to 50"), "IDs 1 to 50");
     dashboard.has_no_console_errors();
 }

@@ -12,7 +12,7 @@ use crate::slow::{HANG, RESTORE};
 fn with_samples() -> Dashboard {
     let dashboard = Dashboard::logged_in();
     eventually("there are samples", || {
-        let script = "return now.samples.length >= 3 && now.plots.length > 0";
+        let script = "return live.samples.length >= 3 && live.plots.length > 0";
         dashboard.browser.run(script, json!([])) == true
     });
     dashboard
@@ -22,8 +22,8 @@ impl Dashboard {
     /// Runs a script that can `send` the page messages as the server does, and `change` numbers of a sample.
     fn with_messages(&self, script: &str) -> Value {
         let helpers = "
-            const send = (name, data) => now.source.dispatchEvent(new MessageEvent(name, { data: JSON.stringify(data) }));
-            const change = (sample, numbers) => now.names.map((name, index) => numbers[name] ?? sample[index]);";
+            const send = (name, data) => live.source.dispatchEvent(new MessageEvent(name, { data: JSON.stringify(data) }));
+            const change = (sample, numbers) => live.names.map((name, index) => numbers[name] ?? sample[index]);";
         self.browser.run(&format!("{helpers} {script}"), json!([]))
     }
 
@@ -58,7 +58,7 @@ fn the_state_of_a_server_that_hangs_is_unknown_until_it_continues() {
     browser.wait_for("#ready.good", "ready");
     dashboard.is_no_longer_lost();
     browser.wait_for("#checks .badge.good", "ready");
-    let last = || browser.run("return now.samples.at(-1)?.[0] ?? 0", json!([]));
+    let last = || browser.run("return live.samples.at(-1)?.[0] ?? 0", json!([]));
     let before = last();
     eventually("samples arrive", || last() != before);
     dashboard.has_no_console_errors();
@@ -127,6 +127,18 @@ fn the_requests_of_a_key_are_counted_on_after_a_lost_connection() {
         browser.text("#key-live").contains("200")
     });
     assert!(browser.text("#key-live").contains("404"));
+    // The next visit counts from zero, even if the list between the two was not read to its end.
+    dashboard.hold("GET api/keys?");
+    dashboard.show("#keys");
+    dashboard.show("#keys/2");
+    dashboard.release();
+    browser.wait_for("#key-title", "shop");
+    browser.wait_for("#key-live", "none yet");
+    eventually("the new requests are counted", || {
+        client.get("/v1/orders");
+        browser.text("#key-live").contains("404")
+    });
+    assert!(!browser.text("#key-live").contains("200"));
     // The page of another key counts from zero.
     dashboard.show("#keys/1");
     browser.wait_for("#key-title", "first");
@@ -137,9 +149,9 @@ fn the_requests_of_a_key_are_counted_on_after_a_lost_connection() {
 fn plots_continue_after_the_clock_of_the_server_was_set_back() {
     let dashboard = with_samples();
     let script = "
-        const [first, second] = now.samples;
-        send('sample', change(now.samples.at(-1), { time: second[0] }));
-        return [now.plots[0].plot.data[0], [first[0], second[0]]]";
+        const [first, second] = live.samples;
+        send('sample', change(live.samples.at(-1), { time: second[0] }));
+        return [live.plots[0].plot.data[0], [first[0], second[0]]]";
     let times = dashboard.with_messages(script);
     assert_eq!(times[0], times[1]);
 }
@@ -149,8 +161,8 @@ fn a_stream_that_begins_again_repeats_nothing() {
     let dashboard = with_samples();
     dashboard.browser.wait_for("#events", "logged in");
     let script = "
-        const shown = () => [now.samples.length, $('events').children.length, document.querySelectorAll('#plots figure').length];
-        const [{ names, samples }, before] = [now, shown()];
+        const shown = () => [live.samples.length, $('events').children.length, document.querySelectorAll('#plots figure').length];
+        const [{ names, samples }, before] = [live, shown()];
         const events = before[1];
         send('history', { names, samples });
         send('events', Array.from({ length: events }, (_, number) => ({ level: 'INFO', message: `event ${number}`, fields: '', count: 1 })));
@@ -163,7 +175,7 @@ fn a_stream_that_begins_again_repeats_nothing() {
 fn animals_per_commit_are_those_of_commits_that_create_animals() {
     let dashboard = with_samples();
     let script = "
-        const [last] = now.samples.slice(-1);
+        const [last] = live.samples.slice(-1);
         const texts = [0, 2].map((creatingCommits) => {
             send('sample', change(last, { time: last[0] + 0.001 + creatingCommits / 1e3, commits: 5, creatingCommits, rows: 3 * creatingCommits }));
             return $('tiles').textContent.match(/Animals per commit *([^ A-Z]*)/)[1];

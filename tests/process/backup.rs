@@ -144,10 +144,13 @@ fn a_backup_has_the_mode_and_the_owner_of_the_database() {
 fn a_backup_gets_its_name_after_its_content_is_on_disk_and_before_its_folder_is() {
     let (folder, aside) = (with_database(), TempDir::new().expect("a folder"));
     let calls = aside.path().join("calls");
-    let trace = ["-e", "trace=fsync,fdatasync,rename,renameat2"];
+    let trace = ["-e", "trace=fsync,fdatasync,rename,renameat2,fcntl"];
     traced(folder.path(), &calls, &trace).exits(0);
     let calls = fs::read_to_string(calls).expect("a file");
     let lines: Vec<&str> = calls.lines().collect();
+    // SQLite would not get its locks where they conflict with that of this program, as on NFS.
+    let locks = |call: &&&str| call.contains("F_SETLK") && call.contains("copy.db");
+    assert_eq!(lines.iter().find(locks), None);
     let place =
         |what: &dyn Fn(&str) -> bool| lines.iter().rposition(|call| what(call)).expect(&calls);
     let is_copy = |call: &str| call.contains("copy.db.new-") && !call.contains("-journal");

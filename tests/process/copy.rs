@@ -3,14 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use rusqlite::Connection;
-
 use crate::calls::{disk_full_from_each, killed_at_each, names};
-use crate::import::stopped_while_it_waits;
 use crate::permission::{allow, run as run_unprivileged};
 use crate::{PROGRAM, folder, large_key, run};
 
-const COPY: [&str; 5] = [
+pub(super) const COPY: [&str; 5] = [
     "copy",
     "--from",
     "sqlite:animal-store.db",
@@ -31,21 +28,6 @@ fn what_a_killed_copy_leaves_behind_is_removed_by_the_next_one() {
         assert_eq!(names(folder), ["animal-store.db", "new.db"], "{when}");
     });
     assert!(left, "never killed while it created the target");
-}
-
-#[test]
-fn a_copy_that_waits_for_another_process_says_so_and_ends_with_a_signal() {
-    let folder = folder();
-    for database in ["sqlite:animal-store.db", "sqlite:new.db"] {
-        run(folder.path(), &[], &["migrate", "--database", database]).exits(0);
-    }
-    let other = Connection::open(folder.path().join("new.db")).expect("a database");
-    other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
-    let waits = "animal-store: waiting up to 30 s for the database lock";
-    let last = stopped_while_it_waits(folder.path(), &COPY, waits, "TERM");
-    assert_eq!(last, "animal-store: stopped by SIGTERM: nothing was copied");
-    drop(other);
-    run(folder.path(), &[], &COPY).exits(0);
 }
 
 /// Fails if there is a part of a file, or a lock. SQLite itself leaves its log where there is no room for it.

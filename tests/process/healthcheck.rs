@@ -86,3 +86,28 @@ fn a_server_that_does_not_respond_in_time_is_not_healthy() {
         assert!(began.elapsed() < Duration::from_secs(6));
     }
 }
+
+#[test]
+fn a_server_on_all_addresses_is_checked_where_ipv6_is_disabled_too() {
+    let folder = folder();
+    // In a network of its own, whose loopback interface is down at first.
+    let script = format!(
+        "python3 -c 'import fcntl, socket, struct; \
+             fcntl.ioctl(socket.socket(), 0x8914, struct.pack(\"16sh\", b\"lo\", 1))'
+         echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6
+         {PROGRAM} serve --listen [::]:8080 --admin-listen 127.0.0.1:9090 &
+         server=$!
+         for _ in $(seq 100); do
+             {PROGRAM} healthcheck --listen [::]:8080 && break
+             sleep 0.1
+         done
+         {PROGRAM} healthcheck --listen [::]:8080
+         result=$?
+         kill $server; wait $server; exit $result"
+    );
+    let checked = harness::run("unshare", folder.path(), &["--net", "sh", "-c", &script]).exits(0);
+    assert!(
+        checked.stdout.contains("http://127.0.0.1:8080/v1"),
+        "{checked:?}"
+    );
+}

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use harness::{Process, eventually, load_during_imports};
+use harness::{Process, load_during_imports};
 use rusqlite::Connection;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
@@ -25,7 +25,7 @@ pub(super) fn count(folder: &Path) -> i64 {
 }
 
 /// A folder with a database and a file of this many animals.
-fn with_animals(count: usize) -> TempDir {
+pub(super) fn with_animals(count: usize) -> TempDir {
     let folder = folder();
     run(folder.path(), &[], &["migrate"]).exits(0);
     let line = "{\"name\":\"a name of some length, as animals have\",\"categoryId\":1}\n";
@@ -216,105 +216,6 @@ fn an_export_of_a_database_at_rest_creates_no_file_next_to_it() {
     assert_eq!(names(folder.path()), before);
 }
 
-/// Starts an import, waits until it prints that it waits, and stops it.
-#[track_caller]
-fn waits_until_a_signal(folder: &Path, wanted: &str, signal: &str) {
-    let args = ["pets", "import", "a.ndjson"];
-    let last = stopped_while_it_waits(folder, &args, wanted, signal);
-    let stopped = format!("animal-store: stopped by SIG{signal}: nothing was imported");
-    assert_eq!(last, stopped);
-}
-
-/// The same with any command. Returns its last line.
-#[track_caller]
-pub(super) fn stopped_while_it_waits(
-    folder: &Path,
-    args: &[&str],
-    wanted: &str,
-    signal: &str,
-) -> String {
-    let command = harness::command(PROGRAM)
-        .args(args)
-        .current_dir(folder)
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut command = command.expect("it runs");
-    let mut lines = BufReader::new(command.stderr.take().expect("a pipe")).lines();
-    let waits = lines.next().expect("a line").expect("text");
-    assert!(waits.starts_with(wanted), "{waits}");
-    let id = command.id().to_string();
-    let sent = Command::new("kill").args(["-s", signal, &id]).status();
-    assert!(sent.expect("kill runs").success());
-    let mut ended = None;
-    eventually(Duration::from_secs(5), "it ends", || {
-        ended = command.try_wait().expect("a process");
-        ended.is_some()
-    });
-    assert_eq!(ended.and_then(|status| status.code()), Some(1));
-    lines.next().expect("a line").expect("text")
-}
-
-#[test]
-fn an_import_that_waits_for_a_command_that_creates_the_database_ends_with_a_signal() {
-    let folder = folder();
-    let line = "{\"name\":\"Rex\",\"categoryId\":1}\n";
-    fs::write(folder.path().join("a.ndjson"), line).expect("a file");
-    // As `migrate` does it.
-    let mut lock = File::create(folder.path().join("animal-store.db.lock")).expect("a file");
-    flock(&lock, FlockOperation::LockExclusive).expect("a lock");
-    let holder = format!("{} elsewhere command\n", std::process::id());
-    lock.write_all(holder.as_bytes()).expect("written");
-    let wanted = "animal-store: waiting up to 30 s for the database lock";
-    waits_until_a_signal(folder.path(), wanted, "INT");
-    assert_eq!(names(folder.path()), ["a.ndjson", "animal-store.db.lock"]);
-    drop(lock);
-    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
-    assert_eq!(count(folder.path()), 1);
-}
-
-#[test]
-fn an_import_that_waits_for_another_process_ends_with_a_signal() {
-    let folder = with_animals(3);
-    let lock = File::create(folder.path().join("animal-store.db.import")).expect("a file");
-    let other = Connection::open(folder.path().join(DATABASE)).expect("a database");
-    for waits_for_import in [true, false] {
-        match waits_for_import {
-            true => flock(&lock, FlockOperation::LockExclusive).expect("a lock"),
-            false => {
-                flock(&lock, FlockOperation::Unlock).expect("no lock");
-                other.execute_batch("BEGIN IMMEDIATE").expect("a lock");
-            }
-        }
-        let wanted = match waits_for_import {
-            true => "animal-store: waiting for another import or a copy to finish",
-            false => "animal-store: waiting up to 30 s for the database lock",
-        };
-        waits_until_a_signal(folder.path(), wanted, "TERM");
-    }
-    other.execute_batch("COMMIT").expect("no lock");
-    assert_eq!(count(folder.path()), 0);
-    run(folder.path(), &[], &["pets", "import", "a.ndjson"]).exits(0);
-    assert_eq!(count(folder.path()), 3);
-}
-
-#[test]
-fn an_import_waits_for_another_one_however_long_that_takes() {
-    if !harness::is_long() {
-        return;
-    }
-    let folder = with_animals(3);
-    let lock = File::create(folder.path().join("animal-store.db.import")).expect("a file");
-    flock(&lock, FlockOperation::LockExclusive).expect("a lock");
-    std::thread::scope(|scope| {
-        let import = scope.spawn(|| run(folder.path(), &[], &["pets", "import", "a.ndjson"]));
-        // Longer than any command waits for another lock.
-        std::thread::sleep(Duration::from_secs(33));
-        flock(&lock, FlockOperation::Unlock).expect("no lock");
-        import.join().expect("an end").exits(0);
-    });
-    assert_eq!(count(folder.path()), 3);
-}
-
 #[test]
 fn an_import_of_very_large_files_takes_little_memory() {
     if !harness::is_long() {
@@ -388,8 +289,8 @@ fn an_import_and_a_backup_on_a_terminal_show_a_bar() {
     // Enough that a backup is still running when the first progress bar is drawn.
     crate::backup::fill(folder.path(), 200_000);
     for (command, parts) in [
-        ("pets import a.ndjson", ["importing", " left"]),
-        ("backup copy.db", ["backing up", " left"]),
+        ("pets import a.ndjson", ["importing", "/s, ", " left"]),
+        ("backup copy.db", ["backing up", "/s, ", " left"]),
     ] {
         let command = format!("stty cols 120; exec {PROGRAM} {command}");
         let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "");

@@ -9,8 +9,10 @@
 )]
 
 mod backup;
+mod backup_failures;
 mod backups;
 mod calls;
+mod checkpoint;
 mod clients;
 mod commands;
 mod completions;
@@ -41,6 +43,7 @@ mod ports;
 mod questions;
 mod readiness;
 mod rejection;
+mod request_log;
 mod restart;
 mod restore;
 mod secret_files;
@@ -51,6 +54,7 @@ mod slow;
 mod stalled;
 mod sweep;
 mod systemd;
+mod waits;
 
 use std::path::Path;
 use std::time::Duration;

@@ -160,6 +160,7 @@ fn nothing_is_read_by_a_second_name_that_has_no_log_next_to_it_except_a_backup()
         ("pets export - --database sqlite:", false),
         ("backup new.db --force --database sqlite:", false),
         ("restore --yes --database sqlite:restored.db ", true),
+        ("copy --to sqlite:copied.db --from sqlite:", true),
     ] {
         let args = |name: &str| format!("{args}{name}");
         let on = |args: String| run(folder.path(), &[], &args.split(' ').collect::<Vec<_>>());

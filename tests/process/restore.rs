@@ -144,7 +144,7 @@ fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
     let last = output.stdout.lines().last().expect("a line");
     assert_eq!(
         last,
-        "keys revoked since the backup are valid again: 1 (test)"
+        "the restore makes keys valid again that were revoked since the backup: 1 (test)"
     );
 }
 
@@ -189,13 +189,14 @@ fn keys_that_were_rotated_since_the_backup_are_listed_and_have_their_former_secr
     rotate();
     let command = format!("exec {PROGRAM} restore monday.db");
     let (_, shown) = harness::on_terminal(folder.path(), &command, &[], "n\n");
-    let question =
-        "; keys rotated since the backup have their former secrets again: 1 (test). Continue?";
+    let question = "; the restore gives keys their former secrets again that were rotated since the backup: 1 (test). Continue?";
     assert!(shown.contains(question), "{shown}");
     let output = restore(folder.path()).exits(0);
     assert_eq!(
         output.stdout.lines().last(),
-        Some("keys rotated since the backup have their former secrets again: 1 (test)")
+        Some(
+            "the restore gives keys their former secrets again that were rotated since the backup: 1 (test)"
+        )
     );
 }
 

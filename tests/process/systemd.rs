@@ -6,13 +6,13 @@ mod restarts;
 mod units;
 
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Certificate, Client, Connection, eventually};
+use harness::{Certificate, Client, Connection, eventually, free_port};
 
 use crate::slow::is_raw_error;
 use crate::{PROGRAM, folder, run};
@@ -122,9 +122,7 @@ const SHOP: &str = "https://shop.example";
 fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     let manager = Manager::new();
     let began = Instant::now();
-    let admin = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let admin_address = admin.local_addr().expect("an address");
-    drop(admin);
+    let admin_address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let listen = admin_address.to_string();
     let vars = [
         ("ANIMAL_STORE_FAULT", "slow-migration"),
@@ -241,11 +239,7 @@ fn a_server_that_migrates_can_be_stopped() {
 #[test]
 fn the_sockets_of_both_listeners_can_be_passed_by_their_names() {
     let folder = folder();
-    let ports: Vec<_> = (0..2)
-        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
-        .collect();
-    let [admin, api] = [0, 1].map(|n: usize| ports[n].local_addr().expect("an address"));
-    drop(ports);
+    let [admin, api] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
     let listen = [format!("--listen={admin}"), format!("--listen={api}")];
     let child = Command::new("systemd-socket-activate")
         .args(listen)

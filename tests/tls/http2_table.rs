@@ -1,6 +1,7 @@
 //! The dynamic table of HPACK: it is small, and a client that keeps a larger one costs little.
 
-use crate::http2_hostile::{filler, flood, memory, process};
+use crate::http2_hostile::flood;
+use crate::http2_memory::{filler, memory, process};
 use crate::http2_slow::server;
 use crate::raw::*;
 

@@ -13,6 +13,7 @@ mod hostile;
 mod http2;
 mod http2_frames;
 mod http2_hostile;
+mod http2_memory;
 mod http2_redis;
 mod http2_rejected;
 mod http2_slow;

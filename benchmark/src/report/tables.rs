@@ -257,7 +257,7 @@ fn tail(rows: &[Tail]) -> Table {
     Table {
         title: "Latency at half the peak rate",
         note: "Requests are sent on a fixed schedule, independent of the server's speed, and latency is measured from the \
-               scheduled time. For one request, all servers get the same rate: half of the peak rate of animal-store on one core. \
+               scheduled time. For each kind of request, all servers get the same rate: half of the peak rate of animal-store on one core. \
                Medians of alternating rounds."
             .into(),
         head: vec!["request", "server", REQUESTS, "p50", "p99", "p99.9"],

@@ -174,7 +174,8 @@ impl Admin {
         Ok(respond(StatusCode::OK, &report))
     }
 
-    /// A key, with its usage of the current minute and day. The usage of a day that this server has not counted is in the store.
+    /// A key, with its usage of the current minute and day. The store lacks today's requests that are not flushed yet, and this server may
+    /// lack those of other nodes: the larger number is shown.
     fn key(&self, record: &KeyRecord, usage: &[UsageRow], now: Timestamp) -> Value {
         let (minute, day) = self.access.directory.used(record.id, now).unwrap_or((0, 0));
         let today = now.day().to_string();

@@ -47,7 +47,8 @@ pub(super) fn parse_key_query(
     let offset = parse_parameter(query, "offset", "between 0 and 4294967295", |text| {
         text.parse().ok()
     })?;
-    let limit = parse_parameter(query, "limit", "between 1 and 200", |text| {
+    let limits = format!("between 1 and {MAX_KEYS}");
+    let limit = parse_parameter(query, "limit", &limits, |text| {
         let limit = text.parse().ok();
         limit.filter(|limit| (1..=MAX_KEYS).contains(limit))
     })?;
@@ -94,7 +95,7 @@ fn parse_parameter<T>(
     let pairs = query.into_iter().flat_map(|query| query.split('&'));
     let mut values = pairs.filter_map(|pair| {
         let (given, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (given == name).then_some(value)
+        (decode(given).as_deref() == Some(name)).then_some(value)
     });
     let Some(value) = values.next() else {
         return Ok(None);

@@ -5,7 +5,7 @@ const statuses = ["available", "pending", "sold"];
 /** What is before and after a page that was read from a cursor. */
 const aroundCursor = (none) => (position, records, headers) => {
   const cursor = headers?.get("X-Next-Cursor");
-  const range = () => `${number(records[0].id)} to ${number(records.at(-1).id)}`;
+  const range = () => `IDs ${number(records[0].id)} to ${number(records.at(-1).id)}`;
   return { previous: position.cursor && {}, next: cursor && { cursor }, range: records.length ? range() : none() };
 };
 
@@ -27,7 +27,7 @@ const animalsView = listView("animals", {
         pet.status === "available" ? button("order", `Place order for animal ${pet.id}`, "Place order") : undefined),
       element("td", {}, String(pet.categoryId))),
   around: aroundCursor(() => {
-    if ($("animals-id").value) return "There is no animal with this ID. Clear the field to see all.";
+    if ($("animals-id").value.trim()) return "There is no animal with this ID. Clear the field to see all.";
     return $("animals-status").value ? "No animals have this status." : "No animals yet. Create them with POST /v1/pets or animal-store pets import.";
   }),
   actions: { status: setStatus, order: placeOrder },
@@ -68,7 +68,7 @@ function setStatus(pet) {
     title: ["Set the status of ", nameOf(pet)],
     body: [
       ...field("Status", choice("status", statuses, pet.status)),
-      element("label", {}, element("input", { type: "checkbox", name: "force", class: "inline" }), " Cancel the open order, if there is one"),
+      element("label", {}, element("input", { type: "checkbox", name: "force", class: "inline" }), " Also cancel the open order, if there is one (not with the status pending)"),
     ],
     submit: "Set status",
     act: async (form) => {

@@ -69,9 +69,15 @@ const badge = (state) => element("span", { class: `badge ${badges[state] ?? ""}`
 
 /** The failure of a request, with its status, which is 0 if there is no response. */
 class Failure extends Error {
-  constructor(status, message) {
+  constructor(status, message, code) {
     super(message);
     this.status = status;
+    this.code = code;
+  }
+
+  /** Whether there is no such record. A proxy may respond with 404, too. */
+  get isUnknown() {
+    return this.code === "not_found";
   }
 }
 
@@ -86,13 +92,15 @@ function sentence(message) {
 }
 
 /**
- * How long the page waits for a response, in milliseconds: more than the server gives a slow read. A server that hangs never responds, and
- * browsers wait for minutes.
+ * How long the page waits for a response, in milliseconds: longer than the server's time limit for a slow read, which is LONG_TIMEOUT in
+ * src/store/postgres/timeout.rs. A server that hangs never responds, and browsers wait for minutes.
  */
 const RESPONSE_TIMEOUT = 35000;
 
 /** Calls the API, with a body that may be JSON already. Returns the body, with the response. */
 async function call(method, path, { body, signal } = {}) {
+  // A change in a dialog is not aborted: only its response has the secret of a new key. The dialog shows that it is late.
+  const isLimited = method === "GET" || path === "session";
   let response;
   let text;
   try {
@@ -100,7 +108,7 @@ async function call(method, path, { body, signal } = {}) {
       method,
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       body: body === undefined || typeof body === "string" ? body : JSON.stringify(body),
-      signal: AbortSignal.any([signal, method === "GET" && AbortSignal.timeout(RESPONSE_TIMEOUT)].filter(Boolean)),
+      signal: AbortSignal.any([signal, isLimited && AbortSignal.timeout(RESPONSE_TIMEOUT)].filter(Boolean)),
     });
     text = await response.text();
   } catch {
@@ -113,8 +121,11 @@ async function call(method, path, { body, signal } = {}) {
     // A proxy may have responded, with a page.
   }
   if (!response.ok) {
-    if (response.status === 401 && path !== "session") showLogin("Your session has ended. Log in again.");
-    throw new Failure(response.status, data?.message ? sentence(data.message) : `The server responded with ${response.status}.`);
+    if (response.status === 401 && path !== "session") showLogin(whyLogIn());
+    // The message of a 500 is for clients of the API: it refers them to the operator, who reads this.
+    const id = response.status === 500 && response.headers.get("X-Request-Id");
+    const problem = id ? `The server failed. The log has the cause, with the ID ${id}.` : data?.message && sentence(data.message);
+    throw new Failure(response.status, problem || `The server responded with ${response.status}.`, data?.code);
   }
   return { data, response };
 }
@@ -128,6 +139,9 @@ function report({ message }) {
 const hideProblem = () => ($("problem").hidden = true);
 
 const isReadOnly = () => document.body.classList.contains("read-only");
+
+/** Why the token is asked for. A page that was read-only had no session. */
+const whyLogIn = () => (isReadOnly() ? "The server now requires the admin token." : "Your session has ended. Log in again.");
 
 const showLost = (lost) => ($("lost").hidden = !lost);
 

@@ -3,9 +3,13 @@
 /** The question that is open: whether it must stay open for its request (`busy`), and whether it shows what can never be shown again. */
 let question = {};
 
-/** Closes the dialog, unless that would lose something. */
+/** Whether closing the dialog would lose something. */
+function mustStay() {
+  return question.busy || question.showsSecret;
+}
+
 function dismiss() {
-  if (!question.busy && !question.showsSecret) $("dialog").close();
+  if (!mustStay()) $("dialog").close();
 }
 
 function setBusy(busy) {
@@ -77,11 +81,12 @@ function ask({ title, body, submit, cancel = "Cancel", danger, act }) {
     // The event comes later: the dialog may have been opened again.
     if (dialog.open) return;
     // Esc is not the only key or gesture that closes a dialog.
-    if (question.busy) {
+    if (mustStay()) {
       dialog.showModal();
       return;
     }
     question = {};
+    if (isOutdated) location.reload();
     // What was shown once must not stay in the document.
     for (const part of ["dialog-title", "dialog-body"]) $(part).replaceChildren();
     const near = (row ? $(row) : from.parentElement)?.querySelectorAll("button") ?? [];
@@ -91,9 +96,15 @@ function ask({ title, body, submit, cancel = "Cancel", danger, act }) {
 }
 
 addEventListener("keydown", (event) => {
-  if (question.busy && event.key === "Escape") event.preventDefault();
+  if (mustStay() && event.key === "Escape") event.preventDefault();
 });
-$("dialog-cancel").addEventListener("click", () => $("dialog").close());
+addEventListener("beforeunload", (event) => {
+  if (mustStay()) event.preventDefault();
+});
+$("dialog-cancel").addEventListener("click", () => {
+  question.showsSecret = false;
+  $("dialog").close();
+});
 
 /** Shows the secret of a key in the dialog, once, with a button that copies it. */
 function showSecret({ title, secret }) {

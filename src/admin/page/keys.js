@@ -132,7 +132,7 @@ const keyView = {
     try {
       showKey((await call("GET", `keys/${id}`, { signal })).data);
     } catch (failure) {
-      if (failure.status !== 404) throw failure;
+      if (!failure.isUnknown) throw failure;
       fill($("key-note"), "There is no key with this ID. ", element("a", { href: "#keys" }, "Show all keys"));
     }
   },
@@ -141,6 +141,7 @@ const keyView = {
 
 function showKey(key) {
   shownKey = key;
+  $("key-note").textContent = "";
   fill($("key-title"), nameOf(key), ` (key ${key.id})`);
   setTitle(`\u2068${key.name}\u2069`);
   const ban = key.lastBanAt && `from ${time(key.lastBanAt)} until ${time(key.lastBanUntil)}`;
@@ -187,7 +188,7 @@ function countKeyLive() {
   return (counts) => {
     const entries = Object.entries(counts);
     // They may still be those of the key that was shown before.
-    if (!entries.length || String(shownKey?.id) !== now.key) return;
+    if (!entries.length || String(shownKey?.id) !== live.key) return;
     for (const [status, count] of entries) keyCounts[status] = (before[status] ?? 0) + count;
     fill($("key-live"), ...Object.entries(keyCounts).map(([status, count]) =>
       element("div", {}, element("dt", {}, status), element("dd", {}, number(count)))));
@@ -203,7 +204,11 @@ function changeKey(action, { title, text, submit, danger, fields = [], body = ()
     submit,
     danger,
     act: async (form) => {
-      const { data } = await call("POST", `keys/${id}/${action}`, { body: body(form) });
+      const { data } = await call("POST", `keys/${id}/${action}`, { body: body(form) }).catch((failure) => {
+        // It confirms the secret that the key had when the dialog was opened.
+        if (action === "rotate" && failure.status === 409) failure.message += " To rotate it again, close this dialog first.";
+        throw failure;
+      });
       return data.key && { title: [`Key ${id} has a new secret`], secret: data.key };
     },
   });

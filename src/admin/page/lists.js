@@ -31,7 +31,7 @@ function listView(name, { title, first = {}, path, row, around, actions = {} }) 
     async read({ signal, to = page.position }) {
       const { data, response } = await call("GET", path(to), { signal }).catch((failure) => {
         // An ID that is looked up may be unknown.
-        if (failure.status === 404) return { data: [] };
+        if (failure.isUnknown) return { data: [] };
         throw failure;
       });
       const records = [data].flat();

@@ -14,6 +14,9 @@ let shown = { name: "login" };
 /** Whether the server lets this page read. */
 let mayRead = false;
 
+/** How many times the login form was shown: a response to an earlier request must not show the dashboard again. */
+let loginsShown = 0;
+
 /** The timer after which the page reconnects, while the server cannot be reached. */
 let retry = null;
 
@@ -26,6 +29,9 @@ let stale = false;
 /** The version of the server when this page first read its state. */
 let version = null;
 
+/** Whether the server has another version by now. */
+let isOutdated = false;
+
 /** Reads the view, or another page of its list. A `quiet` read shows what has changed, and nothing while it waits. */
 async function load({ to, quiet = false } = {}) {
   if (!mayRead) return;
@@ -37,7 +43,7 @@ async function load({ to, quiet = false } = {}) {
   const slow = setTimeout(() => !quiet && reading === controller && view.wait(true), 150);
   try {
     await view.read({ signal: controller.signal, id, to });
-    if (stale && !now.lost) showLost(false);
+    if (stale && !live.lost) showLost(false);
     if (!quiet || stale) hideProblem();
     stale = false;
   } catch (failure) {
@@ -58,7 +64,7 @@ async function load({ to, quiet = false } = {}) {
 /** Reads the view again, as often as its share of time allows: a list of very many keys takes longer. */
 async function refresh() {
   const began = performance.now();
-  if (!reading && !document.hidden && !$("dialog").open && (shown.name !== "now" || now.moved)) await load({ quiet: true });
+  if (!reading && !document.hidden && !$("dialog").open && (shown.name !== "now" || live.moved)) await load({ quiet: true });
   const took = performance.now() - began;
   setTimeout(refresh, Math.min(Math.max(INTERVAL, took / SHARE), 12 * INTERVAL));
 }
@@ -84,6 +90,8 @@ async function route() {
   const name = isKey ? "key" : Object.hasOwn(views, part) && part !== "key" ? part : "now";
   dismiss();
   hideProblem();
+  // A stream counts the requests of its key from when it was opened: each visit to a key needs a new one.
+  if (live.key !== null) closeStream();
   shown = { name, id };
   show(name, views[name].title);
   if (isKey) keyView.clear(id);
@@ -95,8 +103,10 @@ function showLogin(message = "") {
   clearTimeout(retry);
   retry = null;
   // The server has responded.
+  live.lost = false;
   showLost(false);
   mayRead = false;
+  loginsShown += 1;
   reading?.abort();
   reading = null;
   closeStream();
@@ -122,10 +132,12 @@ async function begin(message = "") {
   clearTimeout(retry);
   retry = null;
   let overview;
+  const before = loginsShown;
   try {
     const { data: session } = await call("GET", "session");
+    if (before !== loginsShown) return;
     if (!session.open) {
-      showLogin(mayRead ? "Your session has ended. Log in again." : message);
+      showLogin(mayRead ? whyLogIn() : message);
       return;
     }
     ({ data: overview } = await call("GET", "overview"));
@@ -135,13 +147,15 @@ async function begin(message = "") {
     beginLater();
     return;
   }
+  if (before !== loginsShown) return;
   version ??= overview.version;
-  // An upgraded server has another page, too. A dialog may show a secret, which would be lost.
-  if (version !== overview.version && !$("dialog").open) {
+  // An upgraded server has another page, too. A dialog may show a secret, which would be lost: then the page is loaded again later.
+  isOutdated = version !== overview.version;
+  if (isOutdated && !$("dialog").open) {
     location.reload();
     return;
   }
-  showLost(false);
+  showLost(live.lost);
   document.querySelector(".node").textContent = `${overview.node}, ${overview.database}, version ${overview.version}`;
   for (const part of document.querySelectorAll(".top nav, .server")) part.hidden = false;
   document.body.classList.toggle("read-only", !overview.mayChange);
@@ -174,7 +188,7 @@ $("log-out").addEventListener("click", async () => {
   } catch (failure) {
     // Without a session there is nothing to end.
     if (failure.status !== 401) {
-      report({ message: `You are still logged in: logging out failed. ${failure.message}` });
+      report({ message: `Logging out failed, so you may still be logged in. ${failure.message}` });
       return;
     }
   }

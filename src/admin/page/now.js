@@ -1,12 +1,14 @@
 // The view "Now": plots, tiles, health and events, from the stream of live data.
 
-const now = { names: [], samples: [], plots: [], source: null, key: null, moved: false, lost: false, deadline: 0 };
+const live = { names: [], samples: [], plots: [], source: null, key: null, moved: false, lost: false, deadline: 0 };
 
 /** How long the stream may be silent, in milliseconds. A message comes each second. */
 const MAX_SILENCE = 5000;
 
+const PLOT_HEIGHT = 170;
+
 function valueIn(sample, name, factor = 1) {
-  const value = sample[now.names.indexOf(name)] ?? null;
+  const value = sample[live.names.indexOf(name)] ?? null;
   return value === null ? null : value * factor;
 }
 
@@ -27,8 +29,8 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 
 /** The numbers of a plot: the times, and for each line its values. */
 const values = ({ lines }) => [
-  now.samples.map((sample) => valueIn(sample, "time")),
-  ...lines.map(([label, , name = label, factor]) => now.samples.map((sample) => valueIn(sample, name, factor))),
+  live.samples.map((sample) => valueIn(sample, "time")),
+  ...lines.map(([label, , name = label, factor]) => live.samples.map((sample) => valueIn(sample, name, factor))),
 ];
 
 /** The samples of a line that have no neighbours to be connected with: each is a point. */
@@ -44,7 +46,7 @@ function tickLabels(_, ticks, __, ___, step) {
 }
 
 function drawPlots() {
-  for (const { plot } of now.plots) plot.destroy();
+  for (const { plot } of live.plots) plot.destroy();
   $("plots").replaceChildren();
   const boxes = plots.map((shown) => {
     const latest = shown.lines.map(() => element("b"));
@@ -59,11 +61,11 @@ function drawPlots() {
     return { ...shown, box, latest };
   });
   // All boxes are there, so each has its width.
-  now.plots = boxes.map((shown) => {
+  live.plots = boxes.map((shown) => {
     const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "12px sans-serif" };
     const plot = new uPlot({
       width: shown.box.clientWidth || 300,
-      height: 170,
+      height: PLOT_HEIGHT,
       legend: { show: false },
       cursor: { y: false, points: { size: 5 } },
       scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
@@ -82,9 +84,9 @@ function drawPlots() {
 
 /** Shows the last sample: in the legends, and as tiles. */
 function showLatest() {
-  const sample = now.samples.at(-1);
+  const sample = live.samples.at(-1);
   if (!sample) return;
-  for (const { lines, latest, digits = 0 } of now.plots) {
+  for (const { lines, latest, digits = 0 } of live.plots) {
     lines.forEach(([label, , name = label, factor], index) => {
       latest[index].textContent = number(valueIn(sample, name, factor), digits);
     });
@@ -102,7 +104,7 @@ function showLatest() {
     ["Animals per commit", number(creating ? valueIn(sample, "rows") / creating : null, 1), ""],
     ["Cache hits", hits === null ? "–" : number(hits * 100, 1), hits === null ? "" : "%"],
     ["Connections", number(valueIn(sample, "connections")), ""],
-    ["Waiting writes", number(valueIn(sample, "waiting")), ""],
+    ["Waiting creations", number(valueIn(sample, "waiting")), ""],
     ["Memory", number(valueIn(sample, "memory", 1e-6), 1), "MB"],
   ];
   fill($("tiles"), ...tiles.map(([label, value, unit]) =>
@@ -146,31 +148,31 @@ try {
 
 /** Opens the stream of live data. With a key, its requests by status are part of it. */
 function openStream(key = null) {
-  if (now.moved || (now.source && now.key === key)) return;
-  now.source?.close();
-  now.key = key;
+  if (live.moved || (live.source && live.key === key)) return;
+  live.source?.close();
+  live.key = key;
   const source = new EventSource(`api/live?tab=${tab}${key ? `&key=${key}` : ""}`);
-  now.source = source;
+  live.source = source;
   // The first message is large.
-  now.deadline = performance.now() + 2 * MAX_SILENCE;
+  live.deadline = performance.now() + 2 * MAX_SILENCE;
   const on = (name, act) => source.addEventListener(name, ({ data }) => {
-    now.deadline = performance.now() + MAX_SILENCE;
+    live.deadline = performance.now() + MAX_SILENCE;
     act(JSON.parse(data));
   });
   // The first message, and again if this page has missed others.
   on("history", ({ names, samples }) => {
-    now.lost = false;
+    live.lost = false;
     showLost(false);
-    Object.assign(now, { names, samples });
+    Object.assign(live, { names, samples });
     $("events").replaceChildren();
     if (!$("view-now").hidden) drawPlots();
   });
   on("sample", (sample) => {
     // The clock of the server may have been set back, and a plot needs ascending times.
-    const earlier = now.samples.filter((one) => valueIn(one, "time") < valueIn(sample, "time"));
-    now.samples = [...earlier, sample].slice(-900);
+    const earlier = live.samples.filter((one) => valueIn(one, "time") < valueIn(sample, "time"));
+    live.samples = [...earlier, sample].slice(-900);
     if ($("view-now").hidden || document.hidden) return;
-    for (const shown of now.plots) shown.plot.setData(values(shown));
+    for (const shown of live.plots) shown.plot.setData(values(shown));
     showLatest();
   });
   on("state", showState);
@@ -188,7 +190,7 @@ function openStream(key = null) {
 /** Shows that the state is unknown, and reconnects in a moment: the browser would reopen only the stream, even if the server has been upgraded. */
 function loseStream() {
   closeStream();
-  now.lost = true;
+  live.lost = true;
   showUnknown();
   showLost(true);
   beginLater();
@@ -196,7 +198,7 @@ function loseStream() {
 
 /** Detects a server that hangs and a network that loses everything: neither ends the stream. */
 function checkStream() {
-  if (now.source && performance.now() > now.deadline) loseStream();
+  if (live.source && performance.now() > live.deadline) loseStream();
 }
 
 setInterval(checkStream, 1000);
@@ -204,9 +206,9 @@ setInterval(checkStream, 1000);
 document.addEventListener("visibilitychange", checkStream);
 
 function closeStream() {
-  now.source?.close();
-  now.source = null;
-  now.key = null;
+  live.source?.close();
+  live.source = null;
+  live.key = null;
   showMoved(false);
 }
 
@@ -218,13 +220,14 @@ function showUnknown() {
 }
 
 function showMoved(moved) {
-  now.moved = moved;
+  live.moved = moved;
   $("moved").hidden = !moved;
 }
 
 $("resume").addEventListener("click", () => {
   showMoved(false);
-  load();
+  // Not `load`: the server may have another version by now.
+  begin();
   focusView();
 });
 
@@ -234,18 +237,18 @@ const nowView = {
   async read({ signal }) {
     drawPlots();
     // Without a stream, nothing else detects that the session has ended.
-    if (now.moved) await call("GET", "overview", { signal });
+    if (live.moved) await call("GET", "overview", { signal });
   },
   forget() {
-    for (const { plot } of now.plots) plot.destroy();
-    Object.assign(now, { names: [], samples: [], plots: [] });
+    for (const { plot } of live.plots) plot.destroy();
+    Object.assign(live, { names: [], samples: [], plots: [] });
     for (const part of ["plots", "tiles", "checks", "counts", "events"]) $(part).replaceChildren();
     showUnknown();
   },
 };
 
 addEventListener("resize", () => {
-  for (const { plot, box } of now.plots) if (box.clientWidth) plot.setSize({ width: box.clientWidth, height: 170 });
+  for (const { plot, box } of live.plots) if (box.clientWidth) plot.setSize({ width: box.clientWidth, height: PLOT_HEIGHT });
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (!$("view-now").hidden) drawPlots();

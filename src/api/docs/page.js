@@ -110,8 +110,9 @@ async function copy(code) {
   if (navigator.clipboard) return navigator.clipboard.writeText(code.textContent);
   // Without HTTPS a browser has no clipboard for scripts, but it copies a selection.
   getSelection().selectAllChildren(code);
-  document.execCommand("copy");
+  const isCopied = document.execCommand("copy");
   getSelection().removeAllRanges();
+  if (!isCopied) throw new Error("not copied");
 }
 
 document.addEventListener("click", async (event) => {
@@ -218,8 +219,11 @@ one(".search").addEventListener("keydown", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
+    const wasMenu = contents.classList.contains("open") && menu.checkVisibility();
     if (!found.hidden) search.focus();
     closeSearch();
+    // The menu hides what had the focus.
+    if (wasMenu) menu.focus();
   } else if (event.key === "/" && !event.ctrlKey && !event.altKey && !event.metaKey && !event.target.closest("input, textarea, select")) {
     event.preventDefault();
     toggleMenu(true);
@@ -228,6 +232,10 @@ document.addEventListener("keydown", (event) => {
 });
 document.addEventListener("click", (event) => {
   if (!event.target.closest(".search")) found.hidden = true;
+});
+// Nothing takes the focus from a link that is clicked in Safari.
+one(".search").addEventListener("focusout", ({ relatedTarget, currentTarget }) => {
+  if (relatedTarget && !currentTarget.contains(relatedTarget)) found.hidden = true;
 });
 
 // The budget: the rate limit headers of the last response.
@@ -254,8 +262,13 @@ function showBudget(headers, arrived) {
 
 function showReset() {
   const seconds = Math.ceil((reset - performance.now()) / 1000);
+  if (seconds <= 0) {
+    one("p", budget).textContent = gauge.ariaValueText = "Reset since the last response";
+    gauge.classList.remove("low", "empty");
+    return;
+  }
   const when = seconds > 5999 ? `${Math.round(seconds / 3600)} h` : `${seconds} s`;
-  one("p", budget).textContent = seconds > 0 ? `${budget.dataset.text}, resets in ${when}` : `${budget.dataset.text}, now reset`;
+  one("p", budget).textContent = `${budget.dataset.text}, resets in ${when}`;
 }
 
 setInterval(() => budget.hidden || showReset(), 1000);

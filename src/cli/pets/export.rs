@@ -57,6 +57,10 @@ impl ExportCommand {
     pub(super) async fn run(self, clock: &Clock) -> Outcome {
         let began = Instant::now();
         let file = PetFile::of(&self.file, self.format)?;
+        if file.path.is_none() && (self.force || self.options.json) {
+            let problem = "--force and --json are for files: standard output has only the animals";
+            return Err(Failure::Usage(problem.into()));
+        }
         let (store, _) = self.options.open(Mode::ReadOnly, clock).await?;
         let bar = match file.path.is_none() && io::stdout().is_terminal() {
             true => ProgressBar::hidden(),

@@ -30,7 +30,7 @@ pub(super) struct Frames {
     heads: u64,
     received: usize,
     table: HeaderTable,
-    table_bytes: usize,
+    received_at_last_addition: usize,
 }
 
 impl Frames {
@@ -44,13 +44,13 @@ impl Frames {
             heads: 0,
             received: 0,
             table: HeaderTable::default(),
-            table_bytes: 0,
+            received_at_last_addition: 0,
         }
     }
 
     /// The bytes that had arrived when the client last added to a large table.
-    pub(super) const fn table_bytes(&self) -> usize {
-        self.table_bytes
+    pub(super) const fn received_at_last_addition(&self) -> usize {
+        self.received_at_last_addition
     }
 
     /// Reads on. Returns the number of the head that has arrived in part, if there is one.
@@ -59,7 +59,7 @@ impl Frames {
         loop {
             let skipped = self.rest.min(bytes.len());
             if self.within_head && self.table.read(&bytes[..skipped]) {
-                self.table_bytes = self.received;
+                self.received_at_last_addition = self.received;
             }
             (self.rest, bytes) = (self.rest - skipped, &bytes[skipped..]);
             if self.rest > 0 {
@@ -84,7 +84,7 @@ impl Frames {
                 self.awaits_continuation = flags & END_HEADERS == 0;
             }
             if kind == HEADERS && self.table.begin(flags, u32::from_be_bytes(stream)) {
-                self.table_bytes = self.received;
+                self.received_at_last_addition = self.received;
             }
             if kind == SETTINGS && flags & ACK != 0 {
                 self.table.acknowledge();
@@ -174,7 +174,11 @@ mod tests {
                     for part in all.chunks(size) {
                         frames.read(part);
                     }
-                    assert_eq!(frames.table_bytes() > 0, is_large, "{all:?} {size}");
+                    assert_eq!(
+                        frames.received_at_last_addition() > 0,
+                        is_large,
+                        "{all:?} {size}"
+                    );
                 }
             }
         }

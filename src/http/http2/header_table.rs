@@ -77,7 +77,7 @@ impl HeaderTable {
             PRIORITY_BYTES
         };
         (self.stream, self.depends_on) = (stream & STREAM_ID, 0);
-        // Clients do not pad heads.
+        // A padded head is not followed, and counts as one that adds: clients do not pad heads.
         self.is_skipped = self.is_small || flags & PADDED != 0;
         self.is_skipped && !self.is_small
     }
@@ -130,7 +130,7 @@ impl HeaderTable {
                     length,
                     shift,
                 } => {
-                    // h2 ends the connection for a length beyond this.
+                    // The shift is limited only so that it cannot overflow: h2 ends the connection for a longer integer.
                     let length = length + (u64::from(byte & 0x7f) << shift.min(32));
                     match byte < 0x80 {
                         true => Expected::content(strings, length),
@@ -142,6 +142,7 @@ impl HeaderTable {
                     }
                 }
                 Expected::Content { strings, rest } => {
+                    // `byte` is the first of them.
                     let more = rest.min(payload.len() as u64 + 1) - 1;
                     payload = &payload[more as usize..];
                     Expected::content(strings, rest - 1 - more)

@@ -9,6 +9,10 @@ use tokio::sync::Notify;
 /// The maximum number of bytes that h2 holds for the streams of a connection.
 const MAX_BYTES: usize = 32 * 1024;
 
+/// What h2 needs for each chunk besides its bytes, at least: it keeps the memory for as many as it ever held until the connection ends,
+/// and a client that opens its window by one byte at a time gets chunks of one byte.
+const CHUNK_OVERHEAD: usize = 512;
+
 /// The data that h2 holds for a connection.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
@@ -33,7 +37,7 @@ impl Outgoing {
 
     /// Counts a chunk. Returns false when the connection has ended.
     pub(super) fn add(&self, bytes: usize) -> bool {
-        self.bytes.set(self.bytes.get() + bytes);
+        self.bytes.set(self.bytes.get() + bytes + CHUNK_OVERHEAD);
         !self.closed.get()
     }
 

@@ -21,8 +21,9 @@ impl Body for ReceivedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
-        // Trailers are ignored.
         let Some(data) = ready!(self.stream.poll_data(cx)) else {
+            // Trailers are ignored. h2 would keep them until the response has been sent, and the client decides how long that takes.
+            let _ = self.stream.poll_trailers(cx);
             return Poll::Ready(None);
         };
         let data = data?;

@@ -18,8 +18,9 @@ use super::super::progress::InFlightRequest;
 use super::super::service::ThreadState;
 use super::super::timeouts::SHUTDOWN_GRACE;
 use super::super::{Exchange, Head, RequestBody, Response, Service};
+use super::context::ConnectionContext;
 use super::received::ReceivedBody;
-use super::send::{ConnectionContext, WhenFull, send_body};
+use super::send::{WhenFull, send_body};
 
 /// Starts a request. Most end immediately; the others become tasks.
 pub(super) fn start<S: Service + 'static>(
@@ -31,12 +32,8 @@ pub(super) fn start<S: Service + 'static>(
     let in_flight = context.progress.begin();
     let mut serving = Box::pin(serve(Rc::clone(context), request, respond, in_flight));
     if serving.as_mut().poll(cx).is_pending() {
-        let ThreadState { service, tasks, .. } = &*context.thread;
-        match service.completes_requests() {
-            // A shutdown waits for it, even if its connection has ended.
-            true => tasks.spawn_local(serving),
-            false => tokio::task::spawn_local(serving),
-        };
+        // A shutdown waits for it, even if its connection has ended.
+        context.thread.tasks.spawn_local(serving);
     }
 }
 
@@ -59,7 +56,7 @@ async fn serve<S: Service>(
     let id = ids.of(head.request_id, |id| service.accepts_id(id));
     let mut exchange = Exchange::new(context.peer, id, in_flight.began);
     exchange.is_over_limit = is_over_limit;
-    let needs_continue = body.needs_continue.clone();
+    let continue_needed = body.continue_needed.clone();
     let response = {
         let mut response =
             pin!(service.respond(&head, &mut body, &exchange, &context.per_connection));
@@ -67,10 +64,10 @@ async fn serve<S: Service>(
         poll_fn(|cx| match response.as_mut().poll(cx) {
             Poll::Ready(response) => Poll::Ready(Some(response)),
             Poll::Pending => {
-                if needs_continue.as_ref().is_some_and(|needed| needed.take()) {
+                if continue_needed.as_ref().is_some_and(|needed| needed.take()) {
                     send_continue(respond);
                 }
-                if service.completes_requests() || exchange.completes_step.get() {
+                if service.completes_requests() || exchange.is_uncancellable.get() {
                     return Poll::Pending;
                 }
                 // The client has reset the stream, or the connection has ended.

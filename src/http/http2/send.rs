@@ -2,8 +2,6 @@
 //! stream is reset, as a connection of HTTP/1 is closed if its client does not read.
 
 use std::future::poll_fn;
-use std::net::IpAddr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,23 +9,10 @@ use h2::{Reason, SendStream};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::progress::Progress;
-use super::super::service::ThreadState;
+use super::super::body::CHUNK_BYTES;
 use super::super::{Body, Service, Timeouts};
 use super::SHUTDOWN_GRACE;
-use super::outgoing::Outgoing;
-
-/// The maximum number of bytes of a response that are passed to h2 at a time.
-pub(super) const CHUNK_BYTES: usize = 8 * 1024;
-
-/// What the requests of a connection share.
-pub(super) struct ConnectionContext<S: Service> {
-    pub(super) thread: Rc<ThreadState<S>>,
-    pub(super) peer: IpAddr,
-    pub(super) per_connection: S::PerConnection,
-    pub(super) progress: Rc<Progress>,
-    pub(super) outgoing: Rc<Outgoing>,
-}
+use super::context::ConnectionContext;
 
 /// What happens to a stream whose client has no room for its response.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,7 +112,7 @@ impl<S: Service> Sending<'_, S> {
         } = self.context;
         if outgoing.is_full() {
             self.may_wait()?;
-            let _waiting = progress.wait_for_reader();
+            let _waiting = progress.begin_reader_wait();
             outgoing.room().await;
         }
         if !outgoing.add(length) {
@@ -153,7 +138,7 @@ impl<S: Service> Sending<'_, S> {
             self.may_wait()?;
             let began = Instant::now();
             let time_left = self.timeouts.idle.saturating_sub(self.waited);
-            let waiting = self.context.progress.wait_for_client();
+            let waiting = self.context.progress.begin_client_wait();
             let stream = &mut self.stream;
             let room = timeout(time_left, poll_fn(|cx| stream.poll_capacity(cx))).await;
             drop(waiting);

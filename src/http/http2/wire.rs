@@ -23,10 +23,10 @@ thread_local! {
 
 /// The bytes after which a client that still uses a large dynamic table of HPACK is asked to reconnect. Each entry of the table can
 /// keep a buffer with what arrived before it.
-const MAX_TABLE_BYTES: usize = 64 * 1024;
+const RECONNECT_AFTER_BYTES: usize = 64 * 1024;
 
 /// The bytes after which it is disconnected: enough for what a client may have sent before it knows that it has to reconnect.
-const DISCONNECT_TABLE_BYTES: usize = 4 * MAX_TABLE_BYTES;
+const DISCONNECT_AFTER_BYTES: usize = 4 * RECONNECT_AFTER_BYTES;
 
 /// The byte stream of a connection. Clones share it: h2 has one, and the connection has one.
 pub(super) struct Wire<IO>(Rc<RefCell<WireState<IO>>>);
@@ -63,9 +63,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
         })))
     }
 
+    /// Sends what was collected, and flushes it.
     pub(super) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.0.borrow_mut();
-        ready!(inner.poll_send(cx))?;
+        ready!(inner.poll_write_collected(cx))?;
         // TLS buffers what is written, so only this shows that everything was sent.
         let flushed = Pin::new(&mut inner.io).poll_flush(cx);
         match flushed.is_pending() {
@@ -91,8 +92,8 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
     }
 
     /// Whether the client has used a large dynamic table of HPACK for too long.
-    pub(super) fn uses_large_table(&self) -> bool {
-        self.0.borrow().frames.table_bytes() > MAX_TABLE_BYTES
+    pub(super) fn must_reconnect(&self) -> bool {
+        self.0.borrow().frames.received_at_last_addition() > RECONNECT_AFTER_BYTES
     }
 
     /// Whether a client that does not read everything has read enough since the last check.
@@ -109,7 +110,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
 }
 
 impl<IO: AsyncRead + AsyncWrite + Unpin> WireState<IO> {
-    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_write_collected(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.collected.len() {
             let rest = &self.collected[self.sent..];
             match Pin::new(&mut self.io).poll_write(cx, rest) {
@@ -156,7 +157,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> WireState<IO> {
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.collected.len() {
             0..MAX_COLLECTED => Poll::Ready(Ok(())),
-            _ => self.poll_send(cx),
+            _ => self.poll_write_collected(cx),
         }
     }
 }
@@ -176,7 +177,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<IO> {
             (Some(number), Some((same, since))) if same == number => Some((number, since)),
             (Some(number), _) => Some((number, Instant::now())),
         };
-        if inner.frames.table_bytes() > DISCONNECT_TABLE_BYTES {
+        if inner.frames.received_at_last_addition() > DISCONNECT_AFTER_BYTES {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
         Poll::Ready(Ok(()))
@@ -222,7 +223,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<IO> {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.0.borrow_mut();
-        ready!(inner.poll_send(cx))?;
+        ready!(inner.poll_write_collected(cx))?;
         Pin::new(&mut inner.io).poll_shutdown(cx)
     }
 }

@@ -77,8 +77,8 @@ pub(in crate::http) async fn perform_handshake<S>(
     .await
 }
 
-/// Whether the client speaks HTTP without TLS: a TLS record begins with a control character, a request with a letter. `None` if
-/// the client has closed the connection.
+/// Whether the client speaks HTTP without TLS: a TLS record begins with a control character, a request with a capital letter.
+/// `None` if the client has closed the connection.
 async fn is_plain(tcp: &TcpStream) -> Option<bool> {
     let mut first = [0];
     match tcp.peek(&mut first).await {

@@ -193,7 +193,7 @@ fn a_shared_decision_is_returned_as_it_was_made() {
 }
 
 #[test]
-fn a_ban_whose_announcement_was_lost_is_reported_once_and_a_stored_or_moved_one_never() {
+fn a_ban_whose_announcement_was_lost_is_returned_once_and_a_stored_or_corrected_one_never() {
     let adopt = |meter: &Meter, start| {
         meter
             .adopt(limits(1, 99), &rejection(Some(ban(start))))
@@ -219,8 +219,8 @@ fn a_ban_whose_announcement_was_lost_is_reported_once_and_a_stored_or_moved_one_
     let meter = Meter::default();
     meter.apply_bans(Some(ban(500)), None);
     let policy = BanPolicy::default();
-    let moved = meter.decide(limits(1, 9), &policy, Timestamp::from_secs(55));
-    assert!(moved.unstored_ban.is_some());
+    let corrected = meter.decide(limits(1, 9), &policy, Timestamp::from_secs(55));
+    assert!(corrected.unstored_ban.is_some());
     assert_eq!(adopt(&meter, 55), None);
 }
 
@@ -253,7 +253,7 @@ fn rejections_before_and_after_a_shared_decision_of_the_same_minute_count_togeth
 }
 
 #[test]
-fn a_ban_from_a_clock_that_ran_ahead_is_moved_by_the_first_decision_and_reported_once() {
+fn a_ban_from_a_clock_that_ran_ahead_is_corrected_by_the_first_decision_and_returned_once() {
     let meter = Meter::default();
     meter.apply_bans(Some(ban(500)), None);
     let decide = || {
@@ -262,22 +262,22 @@ fn a_ban_from_a_clock_that_ran_ahead_is_moved_by_the_first_decision_and_reported
             .decide(limits(1, 9), &BanPolicy::default(), now)
             .unstored_ban
     };
-    let moved = BanChange {
+    let corrected = BanChange {
         ban: ban(60),
         replaces: Some(ban(500).started_at),
     };
-    assert_eq!(decide(), Some(moved));
+    assert_eq!(decide(), Some(corrected));
     assert_eq!(decide(), None);
     assert_eq!(meter.node_state().ban, Some(ban(60)));
 }
 
 #[test]
-fn a_ban_that_a_shared_decision_has_moved_from_the_future_is_reported_and_no_other() {
+fn a_ban_that_a_shared_decision_has_corrected_is_returned_and_no_other() {
     let new = SharedDecision {
         is_new_ban: true,
         ..rejection(Some(ban(60)))
     };
-    for (before, decided, is_moved) in [
+    for (before, decided, is_corrected) in [
         (Some(ban(500)), rejection(Some(ban(60))), true),
         (Some(ban(500)), rejection(Some(ban(500))), false),
         (Some(ban(500)), rejection(Some(ban(-240))), false),
@@ -287,12 +287,12 @@ fn a_ban_that_a_shared_decision_has_moved_from_the_future_is_reported_and_no_oth
     ] {
         let meter = Meter::default();
         meter.apply_bans(before, None);
-        let moved = meter.adopt(limits(1, 9), &decided).unstored_ban;
-        let expected = is_moved.then_some(BanChange {
+        let corrected = meter.adopt(limits(1, 9), &decided).unstored_ban;
+        let expected = is_corrected.then_some(BanChange {
             ban: ban(60),
             replaces: Some(ban(500).started_at),
         });
-        assert_eq!(moved, expected, "{before:?} {decided:?}");
+        assert_eq!(corrected, expected, "{before:?} {decided:?}");
         assert_eq!(meter.node_state().ban, decided.ban);
     }
 }
@@ -341,7 +341,7 @@ fn an_unban_that_is_read_again_does_not_end_the_ban_that_follows() {
 #[test]
 fn a_stored_ban_replaces_an_earlier_one_or_the_one_that_was_stored_before() {
     for (own, stored, expected) in [
-        // A later one of another node, and one that another node has moved from the future.
+        // A later one of another node, and one that another node has corrected.
         (ban(50), ban(60), ban(60)),
         (ban(500), ban(60), ban(60)),
     ] {
@@ -350,7 +350,7 @@ fn a_stored_ban_replaces_an_earlier_one_or_the_one_that_was_stored_before() {
         meter.apply_bans(Some(stored), None);
         assert_eq!(meter.node_state().ban, Some(expected));
     }
-    // One that is not stored yet stays, and one that was moved here is not moved back.
+    // One that is not stored yet stays, and one that was corrected here is not changed back.
     let meter = Meter::default();
     meter.adopt(limits(1, 9), &rejection(Some(ban(50))));
     meter.apply_bans(Some(ban(40)), None);

@@ -1,15 +1,17 @@
 //! Backups at an interval. Each runs on a separate thread: it takes long, and a folder on a network file system may not respond.
 //! Each one is logged. Failures are counted, and logged when they begin and when they end; nothing else depends on them.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::super::shared::Shared;
+use crate::blocking::run_blocking;
 use crate::clock::Timestamp;
 use crate::config::Backups;
 use crate::metrics::BackgroundTask;
@@ -123,9 +125,8 @@ async fn perform(
     job: BackupJob,
     now: Timestamp,
     shutdown: &mut watch::Receiver<bool>,
-) -> Option<Result<Option<Timestamp>, String>> {
+) -> Option<anyhow::Result<Option<Timestamp>>> {
     let progress = Arc::new(BackupProgress::default());
-    let (reply, mut done) = oneshot::channel();
     let (folder, running) = (folder.clone(), Arc::clone(&progress));
     let work = move || -> anyhow::Result<Option<Timestamp>> {
         match job {
@@ -133,14 +134,9 @@ async fn perform(
             BackupJob::Make => folder.back_up(now, &running).map(Some),
         }
     };
-    // Not joined: a thread that hangs does not keep the process from exiting.
-    let thread = std::thread::Builder::new().name("backup".into());
-    if let Err(error) = thread.spawn(move || reply.send(work().map_err(|error| error.to_string())))
-    {
-        return Some(Err(format!("cannot start a thread: {error}")));
-    }
+    let mut done = pin!(run_blocking("backup", work));
     tokio::select! {
-        done = &mut done => return Some(done.unwrap_or_else(|_| Err("the thread has panicked".into()))),
+        done = &mut done => return Some(done.map_err(anyhow::Error::from).flatten()),
         _ = shutdown.wait_for(|stop| *stop) => {}
     }
     progress.interrupt();

@@ -2,13 +2,13 @@
 //! replaced links, and changes on network file systems; a SIGHUP reads them immediately. Its expiry is checked when it is loaded or
 //! replaced; later, only the metric shows it.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{MissedTickBehavior, interval};
 
+use crate::blocking::run_blocking;
 use crate::config::TlsFiles;
 use crate::fault::Fault;
 use crate::http::{Reload, Tls};
@@ -47,37 +47,44 @@ pub(crate) fn publish_expiry(tls: &Tls, shared: &Shared) {
 /// Reads the files at their interval, and after a SIGHUP.
 pub(super) async fn run(shared: &Shared) {
     let Some(tls) = &shared.tls else { return };
-    let mut ticks = interval_at(Instant::now() + INTERVAL, INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut hangups = signal(SignalKind::hangup()).ok();
+    // The first tick is immediate: the files may have been replaced before this task received signals.
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut hangup = async || match &mut hangups {
         Some(hangups) => drop(hangups.recv().await),
         None => std::future::pending().await,
     };
+    let mut had_run = true;
     loop {
-        let always = tokio::select! {
+        let is_hangup = tokio::select! {
             _ = ticks.tick() => false,
             () = hangup() => true,
         };
         let reading = tls.clone();
         // Files may be on a network file system.
-        let read = tokio::task::spawn_blocking(move || {
-            Fault::ReloadPanics.panic_if(|| always);
-            reading.reload(always)
+        let read = run_blocking("certificate", move || {
+            Fault::ReloadPanics.panic_if(|| is_hangup);
+            reading.reload(is_hangup)
         });
-        let failed = |error: &dyn Display| {
-            shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
-            tracing::error!(%error, "cannot reload the certificate: the previous one stays in use");
-        };
-        match read.await {
-            Ok(Ok(Reload::Skipped)) => {}
-            Ok(Ok(Reload::Unchanged)) => tracing::info!("the certificate has not changed"),
-            Ok(Ok(Reload::Replaced)) => {
+        let read = read.await;
+        let has_run = read.is_ok();
+        match read.map_err(anyhow::Error::from).and_then(|read| Ok(read?)) {
+            Ok(Reload::Skipped) => {}
+            Ok(Reload::Unchanged) => tracing::info!("the certificate has not changed"),
+            Ok(Reload::Replaced) => {
                 tracing::info!(expires_at = %tls.expires_at(), "new certificate in use");
                 publish_expiry(tls, shared);
             }
-            Ok(Err(error)) => failed(&error),
-            Err(panic) => failed(&panic),
+            Err(error) => {
+                shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
+                // One that did not run, for lack of a thread or because of a panic, is logged only the first time in a row. An invalid
+                // pair is an error once, and again for each SIGHUP: otherwise, files that have not changed are skipped.
+                if has_run || had_run {
+                    tracing::error!(%error, "cannot reload the certificate: the previous one stays in use");
+                }
+            }
         }
+        had_run = has_run;
     }
 }

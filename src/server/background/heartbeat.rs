@@ -1,24 +1,35 @@
-//! Reports this node as alive to the shared database, and detects when a newer version has migrated it to a format that this one
-//! cannot use.
+//! Reports to a shared database that this node is running, and detects when the node can no longer use it.
 
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use crate::server::shared::Shared;
-use crate::store::{self, Heartbeat};
+use crate::store::{self, DeploymentId, Heartbeat};
 
 /// The interval of heartbeats. A node counts as dead after it has missed several.
 pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reports once. If this node cannot use the database any more, `superseded` gets the reason.
-pub(super) async fn beat(shared: &Shared, superseded: &mpsc::Sender<String>) -> store::Result<()> {
-    if let Heartbeat::Superseded { format } = shared.store.heartbeat().await? {
-        let reason = format!(
+pub(super) async fn beat(
+    shared: &Shared,
+    deployment: &DeploymentId,
+    superseded: &mpsc::Sender<String>,
+) -> store::Result<()> {
+    let reason = match shared.store.heartbeat().await? {
+        Heartbeat::Superseded { format } => format!(
             "a newer version has migrated the database to format {format}, which this version cannot use"
-        );
-        // There is room for the first one, which makes the server exit.
-        let _ = superseded.try_send(reason);
-    }
+        ),
+        // A node that starts while a copy into its database runs is not registered until that ends. It would count under the old ID
+        // in Redis, and without the usage of the day.
+        Heartbeat::Alive
+            if shared.store.is_shared() && shared.store.deployment().await? != *deployment =>
+        {
+            "a copy has replaced the content of the database since this node started: start it again".into()
+        }
+        Heartbeat::Alive => return Ok(()),
+    };
+    // There is room for the first one, which makes the server exit.
+    let _ = superseded.try_send(reason);
     Ok(())
 }

@@ -7,8 +7,8 @@ use crate::access::Access;
 use crate::key::KeyId;
 use crate::store::{self, KeyRecord, Revisions, Store};
 
-/// Less than every revision.
-const UNKNOWN: i64 = -1;
+/// Less than every revision, so that every key counts as changed.
+const BEFORE_ALL_REVISIONS: i64 = -1;
 
 /// The number of failures from which it is an outage: one poll may fail because the database is busy.
 const MIN_OUTAGE_FAILURES: u32 = 2;
@@ -19,7 +19,7 @@ const REREAD_TIME: Duration = Duration::from_millis(200);
 /// The revisions that have been applied, and the progress of polling.
 pub(crate) struct Applied {
     revisions: Revisions,
-    /// How often in a row the revisions could not be read. A poll that read them and failed after that counts as one.
+    /// How many times in a row the revisions could not be read. A poll that read them and failed after that counts as one.
     failures: u32,
     /// While all keys are read again: the last one that has been read.
     reread: Option<KeyId>,
@@ -30,12 +30,16 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
     let Shared { store, access, .. } = shared;
     let began = (shared.clock.now(), Instant::now());
     let revisions = store.revisions().await?;
-    apply_since(UNKNOWN, store, access).await?;
+    apply_since(BEFORE_ALL_REVISIONS, store, access).await?;
     let today = shared.clock.now().day();
-    // The next day, too: if the clock has stepped back, limits stay in the window that they had reached. With Redis, only today: Redis
-    // stays in that window by itself, and a Redis that has lost its data needs the usage of today.
-    let next = shared.redis.is_none().then(|| today.next());
-    for day in std::iter::once(today).chain(next) {
+    // Yesterday and tomorrow, too: the clock may have stepped back, and limits stay in the window that they had reached, or it may be
+    // ahead, and step back later. With Redis, only today: Redis stays in that window by itself, and a Redis that has lost its data
+    // needs the usage of today.
+    let days = match shared.redis {
+        None => vec![today.previous(), today, today.next()],
+        Some(_) => vec![today],
+    };
+    for day in days {
         let usage = store.usage_on(day).await?;
         access.directory.restore_usage(day, &usage);
     }
@@ -50,13 +54,14 @@ pub(super) async fn load(shared: &Shared) -> store::Result<Applied> {
 /// Applies the changes since the revisions that have been applied.
 pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result<()> {
     let Shared { store, access, .. } = shared;
+    shared.clock.observe();
     let began = (shared.clock.now(), Instant::now());
     let read = store.revisions().await;
     if read.is_err() {
         applied.failures = applied.failures.saturating_add(1);
     }
     let current = read?;
-    let was_outage = std::mem::take(&mut applied.failures) >= MIN_OUTAGE_FAILURES
+    let may_have_failed_over = std::mem::take(&mut applied.failures) >= MIN_OUTAGE_FAILURES
         || current.connected_at != applied.revisions.connected_at;
     if let Some(time) = current.time {
         shared.clock.correct(time);
@@ -68,15 +73,16 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
             "the database has lost changes: reading all keys; a standby that lagged was promoted, or a backup was restored"
         );
     }
-    // After an outage the database may be a promoted standby that lacks the last changes, and new ones may have raised its revisions
-    // already.
-    if is_older || (was_outage && store.is_shared()) {
-        store.pets_changed();
+    // After an outage, or on a new connection, the database may be a promoted standby that lacks the last changes, and new ones may
+    // have raised its revisions already.
+    if is_older || (may_have_failed_over && store.is_shared()) {
+        store.clear_cache();
         access.directory.expect_older();
         applied.reread = Some(KeyId(i64::MIN));
+        // Not with the rest: if what follows fails, the next poll must not begin to reread from the start.
         before.connected_at = current.connected_at;
     } else if current.pets != before.pets {
-        store.pets_changed();
+        store.clear_cache();
     }
     let read = async {
         if current.keys > before.keys {

@@ -17,7 +17,7 @@ const STEADY_TIME: Duration = Duration::from_secs(60 * 60);
 /// The smallest difference from the monotonic clock that counts as a step. Slewing (NTP) changes a clock by less within an interval.
 const MIN_STEP: Duration = Duration::from_secs(10);
 
-/// Detects steps of the wall clock.
+/// Detects steps of the system clock.
 pub(super) struct StepDetector {
     since: Instant,
     last: (Instant, Timestamp),

@@ -64,18 +64,19 @@ impl Pipeline {
             .limiter
             .decide(key.identity, meter, key.limits, request.now);
         // Redis may have counted the request, or banned the key.
-        request.exchange.complete_step(true);
+        request.exchange.set_uncancellable(true);
         let decision = decided.await;
-        request.exchange.complete_step(false);
+        request.exchange.set_uncancellable(false);
         let now = decision.now;
         state.quota.set(Some(decision.quota));
         if decision.first_unstored {
             write_behind.mark_used(self.worker, key);
         }
         if let Some(change) = decision.unstored_ban {
-            // Not one that is only moved. The reply with it was lost, or it came from a node that could not store it.
-            if change.replaces.is_none() {
-                self.report_ban(key.identity, &change.ban);
+            // One that is only corrected was logged when it began. During an outage, the node that imposed it has logged it, but
+            // cannot store it yet. Otherwise nobody has: that node was killed, or did not get the reply with the ban.
+            if change.replaces.is_none() && !self.shared.readiness.in_outage() {
+                self.log_ban(key.identity, &change.ban);
             }
             self.store_ban(key.identity, change);
         }
@@ -91,7 +92,7 @@ impl Pipeline {
             Admission::Banned { until, new } => {
                 self.metrics.count_rejection(RejectedBy::Ban);
                 if let Some(ban) = new {
-                    self.report_ban(key.identity, &ban);
+                    self.log_ban(key.identity, &ban);
                     self.store_ban(key.identity, ban.into());
                 }
                 Err(ApiError::KeyBanned {
@@ -101,7 +102,8 @@ impl Pipeline {
         }
     }
 
-    fn report_ban(&self, key: KeyIdentity, ban: &Ban) {
+    /// Counts a new ban, and logs it.
+    fn log_ban(&self, key: KeyIdentity, ban: &Ban) {
         self.metrics.bans.add(1);
         tracing::warn!(key = key.id.0, until = %ban.until, "key banned");
     }
@@ -111,7 +113,7 @@ impl Pipeline {
         let shared = Arc::clone(&self.shared);
         shared.write_behind.record_ban(key, ban);
         tokio::task::spawn_local(async move {
-            if let Err(error) = shared.write_behind.flush_bans(&shared.store).await {
+            if let Err(error) = shared.flush_bans().await {
                 match shared.readiness.in_outage() {
                     true => tracing::debug!(%error, "a ban could not be stored yet"),
                     false => tracing::warn!(%error, "a ban could not be stored yet"),

@@ -50,15 +50,15 @@ impl Traces {
     pub(crate) fn from_environment() -> Result<Self, String> {
         let is_disabled =
             variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let Some((variable, url)) = first(&otlp!("ENDPOINT")).filter(|_| !is_disabled) else {
+            return Ok(Self(None));
+        };
         let exporter = one_of(
             &["OTEL_TRACES_EXPORTER"],
             &["otlp", "none"],
             "otlp or none: other exporters are not supported",
         )?;
-        let Some((variable, url)) = first(&otlp!("ENDPOINT")) else {
-            return Ok(Self(None));
-        };
-        if is_disabled || exporter.as_deref() == Some("none") {
+        if exporter.as_deref() == Some("none") {
             return Ok(Self(None));
         }
         let url: Option<Uri> = url.parse().ok();

@@ -9,7 +9,7 @@ pub enum Mode {
     ReadOnly,
     /// Reads and writes a database that exists and has the format of this version.
     ReadWrite,
-    /// Creates a missing database, and brings an older one to the format of this version.
+    /// Like `ReadWrite`, but first creates a missing database, or brings an older one to the format of this version.
     Migrate,
     /// Serves requests: the one server of an embedded file. A missing database is created and an older one is migrated, unless
     /// `--no-migrate` is set.

@@ -40,7 +40,7 @@ pub struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// Returns what distinguishes it from lost keys with the same ID.
+    /// Returns what distinguishes it from keys with the same ID that the database has lost.
     pub fn identity(&self) -> KeyIdentity {
         KeyIdentity {
             id: self.id,

@@ -27,7 +27,7 @@ macro_rules! tables {
     };
 }
 
-/// All tables. The counters of IDs are not one: SQLite keeps them elsewhere.
+/// All tables that both engines have. The counters of IDs are not one: SQLite keeps them elsewhere.
 pub(crate) const TABLES: [Table; 8] = tables! {
     pets: id Int, name Text, category_id Int, status Text;
     orders: id Int, pet_id Int, quantity Int, ship_date Int, status Text, placed_at Int, ended_at Int;

@@ -83,7 +83,7 @@ pub struct UsageRow {
     pub day: String,
     pub key: KeyId,
     pub name: String,
-    /// Requests that counted.
+    /// Requests that were admitted.
     pub requests: i64,
     /// Requests with status 429.
     pub rejected: i64,

@@ -1,6 +1,7 @@
 //! The creation of connections, and their timeouts.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,17 +11,19 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio::time::timeout;
+use tokio_postgres::config::{Host, LoadBalanceHosts, SslMode, TargetSessionAttrs};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Connection, Socket};
 
 use super::error::{PgError, PgResult};
 use super::fault;
 use super::tls::PgStream;
+use super::tls_failures::TlsFailures;
+use crate::blocking::lookup_host;
 use crate::fault::Fault;
 use crate::mutex::lock;
+use crate::staggered::first_success;
 use crate::store::contract::PostgresUrl;
 use crate::tls::ClientTls;
 
@@ -29,6 +32,8 @@ pub(super) const MAX_CONNECTIONS: usize = 16;
 /// The timeout for connecting, unless the URL has a `connect_timeout`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+const DEFAULT_PORT: u16 = 5432;
+
 /// How long one server has before the next one is tried as well.
 const STAGGER_DELAY: Duration = Duration::from_millis(750);
 
@@ -36,13 +41,22 @@ const STAGGER_DELAY: Duration = Duration::from_millis(750);
 /// succeed again, so few are kept.
 const MAX_SPARES: usize = 4;
 
-/// The limits that the server enforces, in case this process dies before it can cancel. They are those of a request.
+/// The limits that the server enforces, those of a request. It ends a statement before this process stops waiting, so that the
+/// connection can be kept ([`statement_timeout`](super::timeout::statement_timeout)), and an idle transaction whose process was
+/// suspended or cannot be reached.
 pub(super) const SET_LIMITS: &str = "SET statement_timeout = 1500; \
                       SET lock_timeout = 1500; \
                       SET idle_in_transaction_session_timeout = 3000";
 
 /// The limits while statements are prepared: one on a locked table must not keep a connection from being made.
 pub(super) const PREPARE_LIMITS: &str = "SET statement_timeout = 1500; SET lock_timeout = 50";
+
+/// Lets the server detect within half a minute that the client of an idle session is gone, with its machine or its network. Until then
+/// the session keeps its locks, and counts as a connection; by default, that takes two hours. If a response is not acknowledged, the
+/// limits of the system apply: a shorter one would also end the session of a process that was suspended.
+const SET_KEEPALIVES: &str = "SET tcp_keepalives_idle = 10; \
+                      SET tcp_keepalives_interval = 5; \
+                      SET tcp_keepalives_count = 3";
 
 /// Whatever the database is configured to do, now or later, a commit is on disk, and on a synchronous standby, before it is
 /// acknowledged.
@@ -93,29 +107,9 @@ struct ConnectorState {
     attempts: Arc<Semaphore>,
     /// Connections that were completed too late.
     spares: Mutex<Vec<ClientWrapper>>,
-    tls_failure: Mutex<TlsFailure>,
-}
-
-/// Why TLS handshakes fail, if they do. It is logged once, although all requests fail with it.
-#[derive(Debug, Default)]
-enum TlsFailure {
-    /// There was no connection yet: startup fails with it, and prints it.
-    #[default]
-    Starting,
-    None,
-    Logged(String),
-}
-
-impl TlsFailure {
-    fn failed(&mut self, host: &str, cause: &str) {
-        match self {
-            Self::Starting => return,
-            Self::Logged(logged) if logged == cause => return,
-            Self::None | Self::Logged(_) => {}
-        }
-        tracing::warn!("PostgreSQL at {host}: {cause}");
-        *self = Self::Logged(cause.to_owned());
-    }
+    /// Whether any connection has succeeded so far. Before that, startup fails with the error, and prints it.
+    has_connected: AtomicBool,
+    tls_failures: Mutex<TlsFailures>,
 }
 
 impl Connector {
@@ -139,22 +133,27 @@ impl Connector {
             statements,
             attempts: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             spares: Mutex::default(),
-            tls_failure: Mutex::default(),
+            has_connected: AtomicBool::new(false),
+            tls_failures: Mutex::default(),
         })))
     }
 
     pub(super) fn tls(&self) -> ClientTls {
         self.0.tls.clone()
     }
+
+    pub(super) fn discard_spares(&self) {
+        lock(&self.0.spares).clear();
+    }
 }
 
-type Connected = PgResult<ClientWrapper>;
+type ConnectResult = PgResult<ClientWrapper>;
 
 impl Manager for Connector {
     type Type = ClientWrapper;
     type Error = PgError;
 
-    async fn create(&self) -> Connected {
+    async fn create(&self) -> ConnectResult {
         loop {
             let attempt = Arc::clone(&self.0.attempts).acquire_owned().await;
             if let Some(spare) = self.0.spare() {
@@ -201,50 +200,55 @@ impl ConnectorState {
         }
     }
 
-    /// Connects to a server that accepts writes. One that does not respond does not delay the next, and is still awaited: it
-    /// may just be far away. None if all of them were late.
-    async fn connect(self: &Arc<Self>) -> Option<Connected> {
+    /// Connects to a server that accepts writes. None if all of them were late.
+    async fn connect(self: &Arc<Self>) -> Option<ConnectResult> {
         let (count, first) = (self.servers.len(), self.last.load(Ordering::Relaxed));
-        let mut order = (first..first + count).map(|index| index % count).peekable();
-        // Dropping it aborts those that are not needed any more.
-        let mut attempts = JoinSet::new();
-        let mut rejected = None;
-        loop {
-            if let Some(index) = order.next() {
-                let state = Arc::clone(self);
-                let connecting = async move {
-                    let server = &state.servers[index];
-                    let connecting = state.connect_to(server);
-                    let connected = timeout(connect_timeout(server), connecting).await;
-                    (index, connected.ok())
-                };
-                attempts.spawn_on(connecting, &self.thread);
+        let attempts = (first..first + count).map(|index| {
+            let (state, index) = (Arc::clone(self), index % count);
+            async move {
+                let server = &state.servers[index];
+                let connecting = state.connect_by_name(server);
+                let connected = timeout(connect_timeout(server), connecting).await;
+                if let Ok(Some(Ok(_))) = connected {
+                    state.last.store(index, Ordering::Relaxed);
+                }
+                connected.ok().flatten()
             }
-            tokio::select! {
-                Some(ended) = attempts.join_next() => match ended {
-                    Ok((index, Some(Ok(connection)))) => {
-                        self.last.store(index, Ordering::Relaxed);
-                        return Some(Ok(connection));
-                    }
-                    Ok((_, Some(Err(error)))) => rejected = Some(error),
-                    Ok((_, None)) | Err(_) => {}
-                },
-                () = sleep(STAGGER_DELAY), if order.peek().is_some() => {}
-                else => return rejected.map(Err),
-            }
-        }
+        });
+        first_success(attempts, STAGGER_DELAY).await
     }
 
-    async fn connect_to(&self, server: &Config) -> Connected {
+    /// Connects to a server at one of the addresses of its name.
+    async fn connect_by_name(self: &Arc<Self>, server: &Config) -> Option<ConnectResult> {
+        let servers = match addresses(server).await {
+            Ok(servers) => servers,
+            Err(error) => {
+                let host = PostgresUrl::host(server);
+                let problem = format!("PostgreSQL at {host}: {error}");
+                return Some(Err(PgError::Unavailable(problem)));
+            }
+        };
+        let attempts = servers.into_iter().map(|server| {
+            let state = Arc::clone(self);
+            async move { Some(state.connect_to(&server).await) }
+        });
+        first_success(attempts, STAGGER_DELAY).await
+    }
+
+    async fn connect_to(&self, server: &Config) -> ConnectResult {
         let connected = open(server, &self.tls).await;
         let (client, connection) = connected.map_err(|error| {
             let (host, explained) = (PostgresUrl::host(server), self.tls.explain(&error));
-            if let Some(cause) = &explained {
-                lock(&self.tls_failure).failed(&host, cause);
+            let has_connected = self.has_connected.load(Ordering::Relaxed);
+            if let Some(cause) = &explained
+                && has_connected
+            {
+                lock(&self.tls_failures).failed(server, cause);
             }
-            PgError::connecting(&host, error, explained)
+            PgError::connecting(&host, error, explained, has_connected)
         })?;
-        *lock(&self.tls_failure) = TlsFailure::None;
+        self.has_connected.store(true, Ordering::Relaxed);
+        lock(&self.tls_failures).succeeded(server);
         let task = self.thread.spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to PostgreSQL ended");
@@ -254,6 +258,26 @@ impl ConnectorState {
         prepare(&client, &self.statements).await?;
         Ok(client)
     }
+}
+
+/// The same server at each address of its name: tokio-postgres would wait for the first one alone. If the URL asks for a random
+/// address, tokio-postgres chooses it.
+async fn addresses(server: &Config) -> std::io::Result<Vec<Config>> {
+    let ([Host::Tcp(name)], [], LoadBalanceHosts::Disable) = (
+        server.get_hosts(),
+        server.get_hostaddrs(),
+        server.get_load_balance_hosts(),
+    ) else {
+        return Ok(vec![server.clone()]);
+    };
+    let port = server.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
+    let found = lookup_host(name, port).await?;
+    let at = |address: SocketAddr| {
+        let mut server = server.clone();
+        server.hostaddr(address.ip());
+        server
+    };
+    Ok(found.into_iter().map(at).collect())
 }
 
 type NewConnection = (tokio_postgres::Client, Connection<Socket, PgStream>);
@@ -287,8 +311,9 @@ async fn prepare(client: &ClientWrapper, statements: &[&str]) -> Result<(), toki
     // there are at most 30.
     let limits = |sql| client.batch_execute(Fault::NoTimeouts.choose(sql, ""));
     let synced = client.batch_execute(SYNC_COMMITS);
-    let (limited, synced, _, restored) =
-        tokio::join!(biased; limits(PREPARE_LIMITS), synced, prepared, limits(SET_LIMITS));
+    // Compatible databases may not have these settings.
+    let detecting = client.batch_execute(SET_KEEPALIVES);
+    let (limited, synced, _, _, restored) = tokio::join!(biased; limits(PREPARE_LIMITS), synced, detecting, prepared, limits(SET_LIMITS));
     limited.and(synced).and(restored)
 }
 

@@ -8,7 +8,7 @@ use deadpool_postgres::Transaction;
 use super::error::{PgError, PgResult, keeps_connection};
 use super::pool::{Lease, Pool, SET_LIMITS};
 use super::timeout::{LONG_TIMEOUT, REQUEST_TIMEOUT, statement_timeout};
-use super::transaction::transact_within;
+use super::transaction::{MAX_ATTEMPTS, backoff, transact_within};
 use super::writer::PgWriter;
 use crate::clock::{ClockSample, Timestamp};
 use crate::store::contract::{DeploymentId, Result, Revisions};
@@ -70,14 +70,28 @@ impl Postgres {
     }
 }
 
+/// Reads, again after a conflict: with CockroachDB, or if the default isolation of the database is `serializable`, a read can have one.
 async fn read<T>(
     pool: &Pool,
     timeout: Duration,
     read: impl AsyncFn(&Lease) -> PgResult<T>,
 ) -> PgResult<T> {
     let began = Instant::now();
-    let lease = pool.borrow_within(timeout).await?;
-    lease.read(began, timeout, read).await
+    let mut attempt = 1;
+    loop {
+        let time_left = timeout.saturating_sub(began.elapsed());
+        let lease = pool.borrow_within(time_left).await?;
+        let pause = backoff(attempt);
+        match lease.read(began, timeout, &read).await {
+            Err(PgError::Conflict(_))
+                if attempt < MAX_ATTEMPTS && began.elapsed() + pause < timeout =>
+            {
+                tokio::time::sleep(pause).await;
+            }
+            done => return done,
+        }
+        attempt += 1;
+    }
 }
 
 pub(super) async fn read_many<T>(

@@ -28,9 +28,12 @@ pub(crate) enum PgError {
 
 pub(crate) type PgResult<T> = Result<T, PgError>;
 
-/// Whether the connection can be used again after this result. One that may have caused an error cannot.
+/// Whether the connection can be used again after this result of a read. One that may have caused an error cannot.
 pub(super) fn keeps_connection<T>(result: &PgResult<T>) -> bool {
-    matches!(result, Ok(_) | Err(PgError::Cancelled(_)))
+    matches!(
+        result,
+        Ok(_) | Err(PgError::Cancelled(_) | PgError::Conflict(_))
+    )
 }
 
 impl From<tokio_postgres::Error> for PgError {
@@ -43,15 +46,21 @@ impl From<tokio_postgres::Error> for PgError {
 }
 
 impl PgError {
-    /// The error of an attempt to connect to this server. `explained` replaces its text if TLS has caused it.
+    /// The error of an attempt to connect to this server. `explained` replaces its text if TLS has caused it. Once there was a
+    /// connection, every error is temporary: whoever rejects the login now, or the database, has changed something.
     pub(super) fn connecting(
         host: &str,
         error: tokio_postgres::Error,
         explained: Option<String>,
+        has_connected: bool,
     ) -> Self {
         let code = error.as_db_error().map(DbError::code).cloned();
         let cause = explained.unwrap_or_else(|| format!("{:#}", anyhow::Error::new(error)));
-        Self::of(code.as_ref(), format!("PostgreSQL at {host}: {cause}"))
+        let text = format!("PostgreSQL at {host}: {cause}");
+        match has_connected {
+            true => Self::Unavailable(text),
+            false => Self::of(code.as_ref(), text),
+        }
     }
 
     /// The same error of a commit that was sent: unless the error excludes that, it may have succeeded.

@@ -1,9 +1,10 @@
 //! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
 //! inserted into the table of animals in one transaction.
 //!
-//! One import at a time inserts: another one could take the IDs of the gap of the first. None does during a copy into the same
-//! database: each would wait for the other. The row of the counter is locked only at the end of a large import, so that no creation
-//! waits longer than its timeout: the imported animals get IDs beyond a gap, which is left for those that are created meanwhile.
+//! One import at a time inserts: another one could take the IDs of the gap of the first. No import inserts during a copy into the
+//! same database: each would wait for the other. The row of the counter is locked only at the end of a large import, so that no
+//! creation waits longer than its timeout: the imported animals get IDs beyond a gap, which is left for those that are created
+//! meanwhile.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -234,14 +235,24 @@ impl PgImport {
                 beginning.await
             }
         };
-        Ok(begun?)
+        begun?;
+        // While the counter is locked, each round trip counts. Preparing can wait for the lock of a table.
+        for statement in [INSERT_STAGED, RAISE_LAST_ID, RAISE_REVISION] {
+            self.lease.prepare_cached(statement).await?;
+        }
+        Ok(())
     }
 
     async fn insert_few(&self) -> PgResult<()> {
         self.begin().await?;
         let last = self.number(LOCK_LAST_ID).await?;
-        self.lease.execute_cached(INSERT_STAGED, &[&last]).await?;
-        self.raise_last_id(last + self.staged).await
+        // Sent together.
+        let (inserting, raising) = (
+            self.insert_staged(last),
+            self.raise_last_id(last + self.staged),
+        );
+        let (inserted, raised) = tokio::join!(biased; inserting, raising);
+        inserted.and(raised)
     }
 
     async fn insert_many(&self) -> PgResult<()> {
@@ -266,7 +277,7 @@ impl PgImport {
     async fn insert_beyond(&self, gap: i64) -> PgResult<bool> {
         self.begin().await?;
         let before = self.number(LAST_ID).await?.saturating_add(gap);
-        self.lease.execute_cached(INSERT_STAGED, &[&before]).await?;
+        self.insert_staged(before).await?;
         let is_free = self.number(LOCK_LAST_ID).await? <= before;
         if is_free {
             self.raise_last_id(before + self.staged).await?;
@@ -289,12 +300,20 @@ impl PgImport {
         if is_short {
             self.raise_last_id(largest).await?;
         }
-        self.lease.execute_cached(INSERT_STAGED, &[&0_i64]).await?;
+        let inserting = self.insert_staged(0);
         // Waits for a copy, which may have set the counter to a lower ID. A copy that waits for this transaction fails: its
         // snapshot does not have these animals, and PostgreSQL reports that only if the row was updated, not if it was just locked.
-        self.raise_last_id(largest).await?;
+        let raising = self.raise_last_id(largest);
         // They may be in the middle of pages that nodes have cached. After the counter, as in an import of few animals and in a copy.
-        self.lease.query_cached(RAISE_REVISION, &[&"pets"]).await?;
+        let publishing = self.lease.query_cached(RAISE_REVISION, &[&"pets"]);
+        // Sent together, in this order.
+        let (inserted, raised, published) = tokio::join!(biased; inserting, raising, publishing);
+        inserted.and(raised).and(published.map(drop))
+    }
+
+    /// Inserts what is staged, with IDs that are greater by `offset`.
+    async fn insert_staged(&self, offset: i64) -> PgResult<()> {
+        self.lease.execute_cached(INSERT_STAGED, &[&offset]).await?;
         Ok(())
     }
 

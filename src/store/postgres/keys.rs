@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::Transaction;
 
@@ -13,6 +13,7 @@ use super::pool::{Executor, Lease, SqlValue};
 use super::timeout::{
     LONG_TIMEOUT, POLL_TIMEOUT, REQUEST_TIMEOUT, statement_timeout, with_timeout,
 };
+use super::transaction::{MAX_ATTEMPTS, backoff};
 use crate::clock::Timestamp;
 use crate::key::{KeyHash, KeyId, KeyIdentity, Secret};
 use crate::limit::BanChange;
@@ -100,11 +101,22 @@ impl Postgres {
     pub(crate) async fn keys_since(
         &self,
         revision: i64,
-        each: impl FnMut(Vec<KeyRecord>),
+        mut each: impl FnMut(Vec<KeyRecord>),
     ) -> Result<()> {
         let timeout = self.poll_timeout();
         let mut lease = self.polls.borrow_within(timeout).await?;
-        let read = since(&mut lease, revision, timeout, each).await;
+        let mut read = since(&mut lease, revision, timeout, &mut each).await;
+        // Then from the beginning. Reading all keys may take longer than the timeout, which is that of each page.
+        let failed_at = Instant::now();
+        for attempt in 1..MAX_ATTEMPTS {
+            let pause = backoff(attempt);
+            if !matches!(read, Err(PgError::Conflict(_))) || failed_at.elapsed() + pause >= timeout
+            {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            read = since(&mut lease, revision, timeout, &mut each).await;
+        }
         lease.release_after(&read);
         self.last_poll_succeeded
             .store(read.is_ok(), Ordering::Relaxed);

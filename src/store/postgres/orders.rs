@@ -34,7 +34,7 @@ impl Postgres {
                 Err(rejection) => return Ok(Err(rejection)),
             };
             let pet = changes.pet.0;
-            match changes.change {
+            match changes.pet_change {
                 Some(PetChange::Status(status)) => {
                     let update = "UPDATE pets SET status = $2 WHERE id = $1";
                     let values: [SqlValue<'_>; 2] = [&pet, &status.as_str()];
@@ -46,10 +46,10 @@ impl Postgres {
                 }
                 None => {}
             }
-            if changes.change.is_some() {
+            if changes.pet_change.is_some() {
                 raise_revision(transaction, "pets").await?;
             }
-            let order = match changes.order {
+            let order = match changes.order_change {
                 Some(change) => Some(write(transaction, change, now).await?),
                 None => None,
             };
@@ -71,7 +71,7 @@ impl Postgres {
         .await
     }
 
-    pub(crate) async fn some_orders(
+    pub(crate) async fn orders_after(
         &self,
         after: OrderId,
         state: Option<OrderState>,

@@ -10,7 +10,7 @@ use super::timeout::{LONG_TIMEOUT, with_timeout};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result};
-use crate::store::pages::{PageWriter, rows_to_read};
+use crate::store::pages::{PageWriter, compact, rows_to_read};
 use crate::store::row::{SqlRow, read_pet, write_pet};
 
 /// Begins the transaction, with no limit on how slowly its rows are consumed. Each chunk has [`LONG_TIMEOUT`].
@@ -42,7 +42,7 @@ impl Postgres {
             let rows = lease.query_cached(PET, &[&id.0]).await?;
             let json = |row| {
                 let mut json = Vec::with_capacity(96);
-                write_pet(&mut json, row).map(|_| Bytes::from(json))
+                write_pet(&mut json, row).map(|_| compact(json))
             };
             rows.first().map(json).transpose()
         })

@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::connector::{Connector, MAX_CONNECTIONS};
-use super::error::{PgResult, keeps_connection};
+use super::error::{PgError, PgResult, keeps_connection};
 use super::timeout::{LONG_TIMEOUT, REQUEST_TIMEOUT, with_timeout, with_timeout_since};
 use crate::tls::ClientTls;
 
@@ -44,6 +44,8 @@ impl Pool {
     pub(super) async fn borrow(&self) -> PgResult<Lease> {
         Ok(Lease {
             connection: Some(self.0.get().await?),
+            borrowed: Instant::now(),
+            has_responded: false,
             finishes_statements: false,
         })
     }
@@ -59,6 +61,9 @@ impl Pool {
 /// a deadline may still have a statement in flight, and is closed.
 pub(super) struct Lease {
     connection: Option<Object<Connector>>,
+    borrowed: Instant,
+    /// Whether the server has responded to what was sent last, though with an error.
+    has_responded: bool,
     /// Whether a lease that is dropped waits for the statement in flight, and returns the connection then.
     finishes_statements: bool,
 }
@@ -81,9 +86,15 @@ impl Lease {
 
     /// Returns the connection to the pool if it can be used again after this result. Otherwise it is closed.
     pub(super) fn release_after<T>(self, result: &PgResult<T>) {
-        if keeps_connection(result) {
-            self.release();
+        match keeps_connection(result) {
+            true => self.release(),
+            false => self.close_after(result),
         }
+    }
+
+    /// Closes the connection because of this result.
+    pub(super) fn close_after<T>(mut self, result: &PgResult<T>) {
+        self.has_responded = !matches!(result, Err(PgError::Unavailable(_)));
     }
 
     /// When the connection was opened. No other connection of the pool has the same time, so it identifies this one.
@@ -136,12 +147,31 @@ impl Drop for Lease {
             Ok(runtime) if self.finishes_statements => {
                 let lease = Self {
                     connection: Some(connection),
+                    borrowed: self.borrowed,
+                    has_responded: false,
                     finishes_statements: false,
                 };
                 drop(runtime.spawn(lease.finish()));
             }
-            _ => drop(Object::take(connection)),
+            _ => {
+                if !self.has_responded {
+                    discard_idle(&connection, self.borrowed);
+                }
+                drop(Object::take(connection));
+            }
         }
+    }
+}
+
+/// If a connection has waited long for its server, that may have stopped responding without closing its connections: those that were
+/// not borrowed since are closed. Otherwise each of them would cost a request its timeout.
+fn discard_idle(connection: &Object<Connector>, borrowed: Instant) {
+    let waited = borrowed.elapsed();
+    if waited >= REQUEST_TIMEOUT / 2
+        && let Some(pool) = Object::pool(connection)
+    {
+        pool.retain(|_, metrics| metrics.last_used() < waited);
+        pool.manager().discard_spares();
     }
 }
 

@@ -1,11 +1,11 @@
-//! Checks at startup that the PostgreSQL role has every privilege that the public API and the background tasks need: otherwise a
+//! Checks at startup that the PostgreSQL role has every privilege that the API and the background tasks need: otherwise a
 //! missing one would show only when creations fail. For a command, only the privileges that every command needs are checked.
 
 use super::error::{PgError, PgResult};
 use super::pool::Pool;
 use crate::store::contract::Mode;
 
-/// What the statements of the public API and of the background tasks need on each table. `FOR UPDATE` needs UPDATE, too. A command,
+/// What the statements of the API and of the background tasks need on each table. `FOR UPDATE` needs UPDATE, too. A command,
 /// or a change by the admin API, that lacks a privilege fails by itself, so what only those need is not listed.
 const NEEDED_PRIVILEGES: [(&str, &[&str]); 11] = [
     ("animal_store_format", &["SELECT"]),

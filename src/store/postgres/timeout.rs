@@ -13,7 +13,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// replaced by another one, which the next poll finds.
 pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request of the public API waits for
+/// The timeout of large reads, such as one chunk of all keys, and of the changes of commands: no request of the API waits for
 /// them, and they may take many round trips.
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -10,14 +10,14 @@ use super::pool::{Lease, Pool};
 use super::timeout::{REQUEST_TIMEOUT, with_timeout};
 
 /// Usually the deadline passes first.
-const MAX_ATTEMPTS: u32 = 20;
+pub(super) const MAX_ATTEMPTS: u32 = 20;
 
 /// Runs `write` in one transaction, and retries it, on the same connection, after a conflict with others.
 pub(super) async fn transact<T>(
     lease: Lease,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
 ) -> PgResult<T> {
-    commit(lease, &AtomicBool::new(false), write).await
+    run_with_retries(lease, &AtomicBool::new(false), write).await
 }
 
 /// The same with this timeout, on any connection. [`PgError::Unconfirmed`] if it expires, or the connection is lost, during the commit.
@@ -30,7 +30,7 @@ pub(super) async fn transact_within<T>(
     let committing = async {
         // A server that gives no connection within the time of a request is down, however long the work may take.
         let lease = pool.borrow_within(REQUEST_TIMEOUT).await?;
-        commit(lease, &is_committing, write).await
+        run_with_retries(lease, &is_committing, write).await
     };
     match with_timeout(timeout, committing).await {
         Err(error) if is_committing.load(Relaxed) => Err(error.of_commit()),
@@ -38,7 +38,7 @@ pub(super) async fn transact_within<T>(
     }
 }
 
-async fn commit<T>(
+async fn run_with_retries<T>(
     mut lease: Lease,
     is_committing: &AtomicBool,
     write: impl AsyncFn(&Transaction<'_>) -> PgResult<T>,
@@ -61,7 +61,10 @@ async fn commit<T>(
                 is_committing.store(false, Relaxed);
                 tokio::time::sleep(backoff(attempt)).await
             }
-            Err(error) => return Err(error),
+            failed => {
+                lease.close_after(&failed);
+                return failed;
+            }
         }
         attempt += 1;
     }

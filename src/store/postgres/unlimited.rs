@@ -6,7 +6,7 @@ use super::pool::Lease;
 /// transaction end, too; if it is suspended, the limit of idle transactions applies, so that it does not keep its locks.
 pub(super) const NO_LIMITS: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
 
-/// Makes PostgreSQL end a statement within a second after the process was stopped or killed. Otherwise it would notice that only when
+/// Makes PostgreSQL end a statement within a second after the process has exited or was killed. Otherwise it would notice that only when
 /// the statement ends, and would keep its locks until then. To be called outside a transaction, which an error would abort: PostgreSQL
 /// before 14 does not have this setting, and some operating systems do not support it.
 pub(super) async fn detect_disconnect(lease: &Lease) {

@@ -100,15 +100,19 @@ async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> 
         return Ok(());
     }
     let usage = &batch.usage;
-    let column =
-        |of: fn(&DayUsage) -> i64| -> Vec<i64> { usage.iter().map(|(_, on)| of(on)).collect() };
-    let days: Vec<String> = usage.iter().map(|(_, on)| on.day.to_string()).collect();
+    let column = |field: fn(&DayUsage) -> i64| -> Vec<i64> {
+        usage.iter().map(|(_, of_day)| field(of_day)).collect()
+    };
+    let days: Vec<String> = usage
+        .iter()
+        .map(|(_, of_day)| of_day.day.to_string())
+        .collect();
     let keys: Vec<i64> = usage.iter().map(|(key, _)| key.id.0).collect();
     let created = usage.iter().map(|(key, _)| key.created_at.as_millis());
     let created: Vec<i64> = created.collect();
-    let requests = column(|on| on.requests.into());
-    let rejected = column(|on| on.rejected.into());
-    let last = column(|on| on.last.as_millis());
+    let requests = column(|of_day| of_day.requests.into());
+    let rejected = column(|of_day| of_day.rejected.into());
+    let last = column(|of_day| of_day.last.as_millis());
     let counted: [SqlValue<'_>; 5] = [&days, &keys, &created, &requests, &rejected];
     let touched: [SqlValue<'_>; 3] = [&keys, &created, &last];
     // Sent together, for one round trip.

@@ -1,7 +1,6 @@
 //! Group commit on one node: all waiting animals are created in one transaction, with one insert of many rows, and acknowledged
 //! when the commit has returned. The row of the counter, locked until then, puts the creations of all nodes in one order.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::transaction::transact_within;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, reply_all, writer_stopped};
 use crate::tls::ClientTls;
-use crate::trace::System;
+use crate::trace::DatabaseSystem;
 
 const MAX_BATCH: usize = 512;
 
@@ -90,7 +89,7 @@ impl PgWriter {
 
     pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
-        let (reply, created) = Reply::channel(System::Postgres);
+        let (reply, created) = Reply::channel(DatabaseSystem::Postgres);
         let may_be_committed = Arc::new(AtomicBool::new(false));
         let waiter = Waiter {
             reply,
@@ -140,9 +139,7 @@ impl CreationLoop {
         waiters
             .iter_mut()
             .for_each(|waiter| waiter.reply.begin(creations.len()));
-        let has_begun = Cell::new(false);
         let creating = transact_within(REQUEST_TIMEOUT, &self.pool, async |transaction| {
-            has_begun.set(true);
             let claim = |index: usize| waiters.get(index).is_some_and(Waiter::claim);
             create(transaction, creations, claim).await
         });
@@ -158,16 +155,15 @@ impl CreationLoop {
                 self.state.failed.add(1);
                 // When an outage is over, or a lock is released, all writes succeed again, so any write shows that this failure is
                 // over.
-                let is_of_creations = matches!(
+                let needs_creation = matches!(
                     error,
                     PgError::DiskFull(_)
                         | PgError::UniqueViolation(_)
                         | PgError::Denied(_)
                         | PgError::Failed(_)
                 );
-                let needs_creation = has_begun.get() && is_of_creations;
-                let kind = "writes fail: see the log";
-                self.state.health.failed(&error, kind, needs_creation);
+                let reason = "writes fail: see the log";
+                self.state.health.failed(&error, reason, needs_creation);
                 let failure = StoreError::from(error);
                 let failed = |waiter: Waiter| (waiter.reply, Err(failure.clone()));
                 reply_all(waiters.into_iter().map(failed));

@@ -125,7 +125,7 @@ pub(super) fn prepare(
         let (from, to) = (source.display(), target.display());
         BackupError::Other(anyhow!("cannot back up {from} to {to}: {problem}"))
     };
-    // Requests go first: with the same priority they would wait for a processor. If the priority cannot be lowered, they do.
+    // Requests go first: with the same priority they would wait for a processor. If the priority cannot be lowered, they wait.
     let _ = rustix::process::nice(NICENESS);
     let copied = Readers::new(source, true).with(|connection| {
         // Runs a second time if a server opened the database during the first run, which reads it as if it could not change.
@@ -134,7 +134,8 @@ pub(super) fn prepare(
         progress.begin(new.temporary(), size(connection)?);
         let mut syncs = new.sync_in_steps().map_err(io_failed)?;
         progress.watch(connection, move || syncs.sync_growth())?;
-        let copy = connect::sql_text(new.temporary());
+        // Without SQLite's own locks: on NFS, they conflict with the lock that keeps the file from being removed as a leftover.
+        let copy = connect::uri(new.temporary(), "nolock=1");
         connection.execute("VACUUM INTO ?1", [copy]).map(drop)
     });
     let failed_in_sqlite = |error: rusqlite::Error| match error.sqlite_error_code() {

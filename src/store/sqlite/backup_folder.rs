@@ -16,6 +16,7 @@ use rustix::fs::{Access, access, statvfs};
 
 use super::backup::{BackupProgress, prepare, size};
 use super::error::describe;
+use super::open::MAX_KEPT_LOG_BYTES;
 use super::readers::Readers;
 use crate::clock::Timestamp;
 use crate::new_file::{NewFile, Overwrite, remove_leftovers};
@@ -24,7 +25,7 @@ use crate::store::contract::DeploymentId;
 const LIST_FILE: &str = "animal-store-backups.list";
 
 /// What a backup leaves of a disk that it shares with the database: as much as the write-ahead log may keep.
-const RESERVED_BYTES: u64 = 64 * 1024 * 1024;
+const RESERVED_BYTES: u64 = MAX_KEPT_LOG_BYTES as u64;
 
 /// How far ahead of the clock the time of a backup may be. The clock may have been corrected by a few seconds, and the name may
 /// have been taken; but one that is dated further ahead was made while the clock was wrong, and nobody knows when.
@@ -106,9 +107,11 @@ impl BackupFolder {
     /// Deletes the oldest ones beyond those that are kept, and returns the others.
     fn delete_oldest(&self, mut entries: Vec<ListedBackup>) -> Result<Vec<ListedBackup>> {
         let too_many = entries.len().saturating_sub(self.keep);
-        for entry in entries.drain(..too_many).filter(|entry| self.has(entry)) {
-            let path = self.folder.join(&entry.name);
-            std::fs::remove_file(&path).map_err(|error| unusable(&path, error))?;
+        for entry in entries.drain(..too_many) {
+            if self.has(&entry)? {
+                let path = self.folder.join(&entry.name);
+                std::fs::remove_file(&path).map_err(|error| unusable(&path, error))?;
+            }
         }
         if too_many > 0 {
             self.write_list(&entries)?;
@@ -138,14 +141,19 @@ impl BackupFolder {
         }
         let entries: Option<Vec<ListedBackup>> = lines.map(ListedBackup::parse).collect();
         let mut entries = entries.ok_or_else(|| not_a_list(&path))?;
-        entries.retain(|entry| self.has(entry));
+        // One of which that is unknown stays on the list: otherwise it would never be deleted.
+        entries.retain(|entry| self.has(entry).unwrap_or(true));
         Ok(entries)
     }
 
     /// Whether a backup is there as it was made.
-    fn has(&self, entry: &ListedBackup) -> bool {
-        let file = self.folder.join(&entry.name).symlink_metadata();
-        file.is_ok_and(|file| entry.is_same(&ListedBackup::new(entry.name.clone(), &file)))
+    fn has(&self, entry: &ListedBackup) -> Result<bool> {
+        let path = self.folder.join(&entry.name);
+        match path.symlink_metadata() {
+            Ok(file) => Ok(entry.is_same(&ListedBackup::new(entry.name.clone(), &file))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(unusable(&path, error)),
+        }
     }
 
     fn write_list(&self, entries: &[ListedBackup]) -> Result<()> {
@@ -275,10 +283,23 @@ mod tests {
         let (path, moved) = (folder.path().join(name), folder.path().join("moved"));
         std::fs::write(&path, "a backup").unwrap();
         let entry = ListedBackup::new(name.into(), &path.metadata().unwrap());
-        assert!(backups.has(&entry));
+        assert!(backups.has(&entry).unwrap());
         std::fs::rename(&path, &moved).unwrap();
         std::os::unix::fs::symlink(&moved, &path).unwrap();
-        assert!(!backups.has(&entry));
+        assert!(!backups.has(&entry).unwrap());
+    }
+
+    #[test]
+    fn a_backup_that_cannot_be_looked_at_is_neither_there_nor_gone() {
+        let folder = tempfile::NamedTempFile::new().unwrap();
+        let backups = BackupFolder {
+            source: folder.path().into(),
+            folder: folder.path().into(),
+            deployment: DeploymentId("id".into()),
+            keep: 1,
+        };
+        let entry = "animal-store-2026-11-15T16-00-00Z.db 4096 1794758400123456789";
+        assert!(backups.has(&ListedBackup::parse(entry).unwrap()).is_err());
     }
 
     #[test]

@@ -3,10 +3,13 @@
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
+use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
@@ -27,22 +30,26 @@ pub(super) fn reader(path: &Path) -> rusqlite::Result<Connection> {
 
 /// A connection that reads a file as if it could not change, and so creates no files next to it.
 pub(super) fn immutable_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(uri(path, "immutable=1"), flags)?;
+    configure(&connection)?;
+    replace_lower(&connection)?;
+    Ok(connection)
+}
+
+/// The URI of a file, with a parameter for SQLite.
+pub(super) fn uri(path: &Path, parameter: &str) -> String {
     let bytes = path.as_os_str().as_bytes().iter();
     let escaped = bytes.map(|&byte| match byte {
         b'%' | b'?' | b'#' | 0x80.. => format!("%{byte:02x}"),
         ascii => char::from(ascii).into(),
     });
     let escaped: String = escaped.collect();
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_URI
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     // Otherwise the first folder of a path that begins with two slashes would be taken for the authority.
     let authority = if path.is_absolute() { "//" } else { "" };
-    let uri = format!("file:{authority}{escaped}?immutable=1");
-    let connection = Connection::open_with_flags(uri, flags)?;
-    configure(&connection)?;
-    replace_lower(&connection)?;
-    Ok(connection)
+    format!("file:{authority}{escaped}?{parameter}")
 }
 
 /// Opens a database that no other process has open, and that none can open until this is closed, and moves everything in its
@@ -92,6 +99,18 @@ pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Counts the pages of the write-ahead log at each commit of a connection. SQLite's automatic checkpoints are a hook at the same
+/// place, so this also disables them: the caller has to checkpoint.
+pub(super) fn count_log_pages(connection: &mut Connection) -> rusqlite::Result<Arc<AtomicI32>> {
+    let pages = Arc::new(AtomicI32::default());
+    let counted = Arc::clone(&pages);
+    connection.wal_hook(Some(move |_: &mut Wal, pages| {
+        counted.store(pages, Ordering::Relaxed);
+        Ok(())
+    }))?;
+    Ok(pages)
+}
+
 /// Whether there is a write-ahead log or a rollback journal next to the file.
 pub(super) fn has_wal_or_journal(path: &Path) -> bool {
     wal_or_journal(path).iter().any(|journal| journal.exists())
@@ -104,11 +123,17 @@ pub(super) fn wal_or_journal(path: &Path) -> [PathBuf; 2] {
 
 /// The name of a file next to this one, of SQLite or of the lock. It is next to the file itself, not to a symbolic link.
 pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
-    let target = path.is_symlink().then(|| path.canonicalize().ok());
-    with_suffix(target.flatten().as_deref().unwrap_or(path), suffix)
+    with_suffix(&resolved(path), suffix)
 }
 
-/// The same, but next to a symbolic link if the path is one: for files that are renamed, which a link could move to another folder.
+/// The file itself, if the path is a symbolic link to one.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    let target = path.is_symlink().then(|| path.canonicalize().ok());
+    target.flatten().unwrap_or_else(|| path.to_owned())
+}
+
+/// Like [`sibling`], but next to a symbolic link if the path is one: for files that are renamed, which a link could move to another
+/// folder.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

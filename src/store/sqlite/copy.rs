@@ -6,9 +6,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 
-use super::error::commit_error;
-use super::identity::FileIdentity;
-use super::lock_wait::{COMMAND_TIMEOUT, begin_immediate};
+use super::identity::{FileIdentity, commit_in_place};
+use super::lock_wait::{COMMAND_LOCK_TIMEOUT, begin_immediate};
+use super::open::open_files;
 use super::{Sqlite, connect};
 use crate::store::contract::{
     CHUNK_ROWS, COUNTED_TABLES, LastIds, Mode, Result, Row, Table, Value,
@@ -26,7 +26,7 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(COMMAND_TIMEOUT)?;
+    connection.busy_timeout(COMMAND_LOCK_TIMEOUT)?;
     connect::configure(&connection)?;
     Ok(connection)
 }
@@ -34,6 +34,8 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 /// A connection in a transaction: a snapshot of the source, or what is written to the target.
 pub(crate) struct SqliteSession {
     connection: Connection,
+    /// The files that are written. Empty for a source.
+    data: Vec<FileIdentity>,
     // Dropped last: it has the lock.
     engine: DiscardOnDrop,
 }
@@ -57,7 +59,11 @@ impl SqliteSession {
         // Not a read-only one, which would leave behind the files that SQLite creates next to a database in WAL mode.
         let connection = open(path)?;
         connection.execute_batch("BEGIN")?;
-        Ok(Self { connection, engine })
+        Ok(Self {
+            connection,
+            data: Vec::new(),
+            engine,
+        })
     }
 
     /// Begins to write a database, which is created first if it is missing.
@@ -66,12 +72,17 @@ impl SqliteSession {
         let (engine, _) = Sqlite::open(path, Mode::Copy { create: true }, 1, None)?;
         let engine = DiscardOnDrop(Some(engine));
         let connection = open(path)?;
+        let data = open_files(path)?.data;
         connection.pragma_update(None, "synchronous", "FULL")?;
         // They would give every key another revision.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         begin_immediate(&connection, notice).await?;
-        connection.busy_timeout(COMMAND_TIMEOUT)?;
-        Ok(Self { connection, engine })
+        connection.busy_timeout(COMMAND_LOCK_TIMEOUT)?;
+        Ok(Self {
+            connection,
+            data,
+            engine,
+        })
     }
 
     pub(crate) async fn count(&self, table: &Table) -> Result<u64> {
@@ -139,8 +150,7 @@ impl SqliteSession {
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {
-        let committed = self.connection.execute_batch("COMMIT");
-        committed.map_err(|error| commit_error(&error))?;
+        commit_in_place(&self.connection, &self.data)?;
         drop(self.connection);
         // Taken, so that a new file is not discarded. Dropped last: it has the lock.
         drop(self.engine.0.take());

@@ -41,8 +41,8 @@ impl From<Error> for StoreError {
     }
 }
 
-/// The kind of a failed write, for readiness.
-pub(super) fn kind(error: &Error) -> &'static str {
+/// The reason of a failed write, for readiness: anyone may see it.
+pub(super) fn public_reason(error: &Error) -> &'static str {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => "disk full",
         _ if is_busy(error) => "locked by another process",

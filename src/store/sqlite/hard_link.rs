@@ -1,12 +1,12 @@
 //! A second name (hard link) of a file: a process that opens the file by that name has another write-ahead log and another lock.
 
-use std::fs::{File, Metadata};
-use std::io::Read;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::connect::{has_wal_or_journal, sibling};
 use super::open_error::OpenError;
+use super::wal_mode;
 use crate::new_file::{TEMPORARY_SUFFIX, folder};
 
 /// The suffix, before a time, of the name under which a restore keeps the database that it replaces.
@@ -39,7 +39,7 @@ pub(super) fn may_lack_commits(path: &Path) -> bool {
             .is_ok_and(|file| file.nlink() > 1 + unfinished_names(path, &file).len() as u64)
     };
     // Looked for twice: a creation that is in progress may remove a name in between.
-    !has_wal_or_journal(path) && has_other_names() && has_other_names() && is_in_wal_mode(path)
+    !has_wal_or_journal(path) && has_other_names() && has_other_names() && wal_mode::is_set(path)
 }
 
 /// The names of the file that a creation or a restore gives it for a moment.
@@ -65,11 +65,4 @@ fn unfinished_names(path: &Path, file: &Metadata) -> Vec<PathBuf> {
         .filter(|entry| is_unfinished(entry) && entry.metadata().is_ok_and(is_same))
         .map(|entry| entry.path())
         .collect()
-}
-
-/// Whether the file format's write version is that of WAL mode. A connection that treats the file as immutable does not report it.
-fn is_in_wal_mode(path: &Path) -> bool {
-    let mut header = [0; 19];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    read.is_ok() && header[18] == 2
 }

@@ -2,13 +2,13 @@
 //! into the table in one transaction. The lock of an import tells a server that its creations should wait for it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use super::Sqlite;
 use super::connect::{sibling, sql_text};
-use super::error::commit_error;
-use super::identity::{FileIdentity, check_in_place};
+use super::identity::{FileIdentity, check_in_place, commit_in_place};
 use super::lock::FileLock;
 use super::lock_wait::{Wait, begin_immediate};
 use super::open;
@@ -34,9 +34,12 @@ const SET_UP: &str = "
         status      TEXT    NOT NULL
     ) STRICT;";
 
-/// How many animals one statement inserts. SQLite keeps a copy of each page that a statement changes in memory until it ends, which for
+/// How many animals one statement inserts. Until a statement ends, SQLite keeps in memory a copy of each page that it changes, which for
 /// IDs between existing ones may be two pages for each.
 const INSERT_ROWS: i64 = 1_000;
+
+/// How long an import that failed waits for others to read what is in the write-ahead log, before it leaves the log as it is.
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) struct SqliteImport {
     connection: Connection,
@@ -45,6 +48,8 @@ pub(crate) struct SqliteImport {
     staged: u64,
     /// The database, and the write-ahead log, that the connection has open.
     data: Vec<FileIdentity>,
+    /// Whether the transaction has begun, and is not committed.
+    is_inserting: bool,
     notice: fn(),
     import_notice: fn(),
     // Dropped last.
@@ -78,6 +83,7 @@ impl Sqlite {
             ids,
             staged: 0,
             data: files.data,
+            is_inserting: false,
             notice,
             import_notice,
             lock: None,
@@ -142,6 +148,7 @@ impl SqliteImport {
         });
         let begun = begin_immediate(&self.connection, self.notice).await;
         begun.map_err(StoreError::from)?;
+        self.is_inserting = true;
         self.execute_insert()
             .map_err(|error| match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) if self.ids == IdSource::Kept => {
@@ -151,11 +158,11 @@ impl SqliteImport {
             })
     }
 
-    /// Inserts the staged rows. If it fails, the end of the connection rolls it back.
+    /// Inserts the staged rows. If it fails, `roll_back` undoes it.
     fn execute_insert(&self) -> rusqlite::Result<()> {
         let connection = &self.connection;
-        // The offset of the IDs: none if animals keep theirs, otherwise the last ID that was assigned.
-        let before = match self.ids {
+        // Zero if animals keep their IDs, otherwise the last one that was assigned.
+        let offset = match self.ids {
             IdSource::Kept => 0,
             IdSource::New => connection.query_row(
                 "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'pets'",
@@ -176,7 +183,7 @@ impl SqliteImport {
                      SELECT ?1 + id, name, category_id, status FROM staging.pets
                      WHERE id > ?2 AND id <= ?3 ORDER BY id",
                 )?
-                .execute([before, last, next])?;
+                .execute([offset, last, next])?;
             last = next;
         }
         if self.ids == IdSource::Kept {
@@ -188,28 +195,49 @@ impl SqliteImport {
         Ok(())
     }
 
+    /// Undoes what was inserted, and shortens the write-ahead log, which would keep its size until it is restarted.
+    fn roll_back(&self) -> rusqlite::Result<()> {
+        // SQLite may have done that: on a full disk, or if the commit failed.
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        // A file that was moved may be in use under its new name, with another log.
+        if check_in_place(&self.data).is_err() {
+            return Ok(());
+        }
+        self.connection.busy_timeout(CHECKPOINT_TIMEOUT)?;
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let _ = self.connection.query_row(checkpoint, (), |_| Ok(()));
+        Ok(())
+    }
+
     /// The smallest staged ID that an animal has.
     fn first_taken(&self) -> Option<PetId> {
         // Otherwise those that this import has inserted before would count.
-        self.connection.execute_batch("ROLLBACK").ok()?;
+        self.roll_back().ok()?;
         let select = "SELECT id FROM staging.pets WHERE id IN (SELECT id FROM main.pets) ORDER BY id LIMIT 1";
         let id = self.connection.query_row(select, (), |row| row.get(0));
         id.map(PetId).ok()
     }
 
-    pub(crate) fn commit(self) -> std::result::Result<u64, ImportError> {
+    pub(crate) fn commit(mut self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
-            let check = || check_in_place(&self.data).map_err(|moved| moved.to_string());
-            check().map_err(StoreError::Failed)?;
-            let committed = self.connection.execute_batch("COMMIT");
-            committed.map_err(|error| match commit_error(&error) {
+            let committed = commit_in_place(&self.connection, &self.data);
+            committed.map_err(|error| match error {
                 StoreError::Unconfirmed(text) => ImportError::Unconfirmed(text),
                 error => error.into(),
             })?;
-            // What is committed to a file that was moved, or to its log, is lost.
-            check().map_err(ImportError::Unconfirmed)?;
+            self.is_inserting = false;
         }
         Ok(self.staged)
+    }
+}
+
+impl Drop for SqliteImport {
+    fn drop(&mut self) {
+        if self.is_inserting {
+            let _ = self.roll_back();
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use rusqlite::Connection;
 
 use super::error::is_busy;
 
-pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a command waits for the lock.
+pub(crate) const COMMAND_LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
@@ -52,7 +53,7 @@ impl Wait {
     }
 
     fn has_time(&self) -> bool {
-        self.began.elapsed() < COMMAND_TIMEOUT
+        self.began.elapsed() < COMMAND_LOCK_TIMEOUT
     }
 
     fn notify(&mut self) {
@@ -78,7 +79,7 @@ impl Wait {
         may_retry
     }
 
-    /// Waits for the next attempt, however long the wait is.
+    /// Waits for one interval, for a wait without a time limit.
     pub(super) async fn pause(&mut self) {
         self.notify();
         tokio::time::sleep(RETRY_INTERVAL).await;

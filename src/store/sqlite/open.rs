@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use super::connect::{configure, give_to_owner_of_folder, sibling};
+use super::connect::{configure, give_to_owner_of_folder, resolved, sibling};
 use super::discard::remove_unused;
 use super::hard_link::{has_second_name, reject_hard_links};
 use super::identity::{FileIdentity, OpenFiles};
@@ -13,7 +13,7 @@ use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
-use super::{lock_wait, migrations};
+use super::{lock_wait, migrations, wal_mode};
 use crate::new_file::{NewFile, NewFileError, Overwrite, folder, remove_leftovers};
 use crate::store::contract::{Database, FormatChange, Mode, WrongFormat};
 
@@ -22,6 +22,9 @@ const MIN_SQLITE: i32 = 3_051_003;
 
 /// The timeout of one attempt to write while another process writes. During an import the writer tries again.
 pub(super) const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The size to which SQLite cuts the write-ahead log when it begins the log anew.
+pub(super) const MAX_KEPT_LOG_BYTES: u32 = 64 * 1024 * 1024;
 
 pub(super) struct Opened {
     /// The connection that writes, unless the file is only read.
@@ -50,11 +53,16 @@ pub(super) fn open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Open
     }
 }
 
+fn check_version(number: i32) -> Result<(), OpenError> {
+    match number < MIN_SQLITE {
+        true => Err(OpenError::UnsafeSqlite(rusqlite::version())),
+        false => Ok(()),
+    }
+}
+
 /// Opens the file. If this mode needs the lock, it fails at once while another process has it.
 fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, OpenError> {
-    if rusqlite::version_number() < MIN_SQLITE {
-        return Err(OpenError::UnsafeSqlite(rusqlite::version()));
-    }
+    check_version(rusqlite::version_number())?;
     let found = inspect(path)?;
     if found == FileState::Missing && mode.creates() && !folder(path).is_dir() {
         let problem = "its folder does not exist: create it first";
@@ -82,22 +90,26 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         return Ok(for_reading(None));
     }
     // A migration needs the lock: a running server may not support the format of this version.
-    let migrates = format != Some(migrations::CURRENT_FORMAT);
+    let is_current = format == Some(migrations::CURRENT_FORMAT);
     let purpose = match mode {
         Mode::Serve { .. } => Purpose::Server,
         Mode::Copy { .. } => Purpose::Copy,
         Mode::ReadOnly | Mode::ReadWrite | Mode::Migrate => Purpose::Command,
     };
     let keeps_lock = purpose != Purpose::Command;
-    let lock = match keeps_lock || migrates {
+    let lock = match keeps_lock || !is_current {
         true => Some(FileLock::take(path, purpose)?),
         false => None,
     };
     if lock.is_some() {
         // No other process creates or restores it now.
-        let file = sibling(path, "");
+        let file = resolved(path);
         remove_leftovers(folder(&file), |name| file.file_name() == Some(name));
-        reject_hard_links(path)?;
+        // A backup may have several names. As the source of a copy it is only read.
+        let is_backup = mode == (Mode::Copy { create: false }) && !wal_mode::is_set(path);
+        if !is_backup {
+            reject_hard_links(path)?;
+        }
     } else if has_second_name(path) {
         // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
         // that appears after this check stays.
@@ -116,7 +128,7 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
     if mode == (Mode::Copy { create: false }) {
         return Ok(for_reading(lock));
     }
-    let created = migrates && !path.exists() && create(path)?;
+    let created = !is_current && !path.exists() && create(path)?;
     let found = FileIdentity::at(path.to_owned());
     let (connection, before) = match connect(path, mode, notice) {
         Ok(connected) => connected,
@@ -158,8 +170,13 @@ pub(super) fn second_writer(path: &Path, notice: fn()) -> Result<Connection, Ope
 /// The database, and the files that SQLite has open next to it until the last connection is closed.
 pub(super) fn open_files(path: &Path) -> std::io::Result<OpenFiles> {
     let next_to_it = |suffix| FileIdentity::at(sibling(path, suffix));
+    let mut data = vec![FileIdentity::at(path.to_owned())?];
+    if path.is_symlink() {
+        data.push(FileIdentity::at(path.canonicalize()?)?);
+    }
+    data.push(next_to_it("-wal")?);
     Ok(OpenFiles {
-        data: vec![FileIdentity::at(path.to_owned())?, next_to_it("-wal")?],
+        data,
         locks: vec![next_to_it("-shm")?],
     })
 }
@@ -195,7 +212,7 @@ fn create(path: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// Opens a file for writing, and migrates it if this mode allows that. Returns its previous format.
+/// Opens a file for writing, and creates its tables or migrates them if this mode allows that. Returns its previous format.
 fn connect(
     path: &Path,
     mode: Mode,
@@ -213,7 +230,7 @@ fn connect(
             connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
-        connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+        connection.pragma_update(None, "journal_size_limit", MAX_KEPT_LOG_BYTES)?;
         configure(&connection)?;
         let synchronous: i32 =
             connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;

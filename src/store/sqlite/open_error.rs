@@ -73,7 +73,8 @@ impl OpenError {
                 let problem = "another process has locked it: stop it first, or try again later";
                 OpenError::cannot_open(&path, problem)
             }
-            // An unfinished transaction in rollback mode, which these files do not use. Rolling it back would change the file.
+            // An unfinished transaction in rollback mode, which only a backup has until it is first opened for writing. Rolling it
+            // back would change the file.
             Some(ErrorCode::ReadOnly) if sibling(&path, "-journal").exists() => {
                 OpenError::Damaged {
                     path,

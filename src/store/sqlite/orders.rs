@@ -33,7 +33,7 @@ impl Sqlite {
                 Err(rejection) => return Ok(Err(rejection)),
             };
             let pet = changes.pet.0;
-            match changes.change {
+            match changes.pet_change {
                 Some(PetChange::Status(status)) => connection
                     .prepare_cached("UPDATE pets SET status = ?2 WHERE id = ?1")?
                     .execute(params![pet, status.as_str()])?,
@@ -42,7 +42,9 @@ impl Sqlite {
                 }
                 None => 0,
             };
-            let order = changes.order.map(|change| write(connection, change, now));
+            let order = changes
+                .order_change
+                .map(|change| write(connection, change, now));
             let order = order.transpose()?;
             let before = changes.before;
             Ok(Ok(ActionOutcome { before, order }))
@@ -64,7 +66,7 @@ impl Sqlite {
         })
     }
 
-    pub(crate) async fn some_orders(
+    pub(crate) async fn orders_after(
         &self,
         after: OrderId,
         state: Option<OrderState>,

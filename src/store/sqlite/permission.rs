@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
-use super::connect::sibling;
+use super::connect::resolved;
 use super::open_error::OpenError;
 use crate::new_file::folder;
 
@@ -24,7 +24,7 @@ pub(super) fn explain(path: &Path, error: OpenError) -> OpenError {
 /// The permission on the file, or on its folder, that is missing.
 fn missing(path: &Path) -> Option<String> {
     // The files of SQLite are next to the file itself, not to a symbolic link.
-    let itself = sibling(path, "");
+    let itself = resolved(path);
     let (file, folder) = (path.display(), folder(&itself));
     let folder_name = folder.display();
     match std::fs::metadata(path) {

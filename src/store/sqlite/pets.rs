@@ -8,7 +8,7 @@ use super::{Sqlite, connect};
 use crate::page::PetQuery;
 use crate::pet::{Pet, PetId, PetStatus};
 use crate::store::contract::{CHUNK_ROWS, Creation, CreationOutcome, Page, Result, StoreError};
-use crate::store::pages::{PageWriter, rows_to_read};
+use crate::store::pages::{PageWriter, compact, rows_to_read};
 use crate::store::row::{read_pet, write_pet};
 
 impl Sqlite {
@@ -22,7 +22,7 @@ impl Sqlite {
                 .prepare_cached("SELECT id, name, category_id, status FROM pets WHERE id = ?1")?
                 .query_row([id.0], |row| {
                     let mut json = Vec::with_capacity(96);
-                    write_pet(&mut json, row).map(|_| Bytes::from(json))
+                    write_pet(&mut json, row).map(|_| compact(json))
                 })
                 .optional()
         })

@@ -1,9 +1,10 @@
 //! A backup put in the place of a database that no server uses.
 //!
-//! The backup is copied next to the database, and the copy is checked, before anything changes. Then the old database is moved out
-//! of the way such that a crash at any point leaves the old one or the new one, complete: its write-ahead log, which SQLite would
-//! replay into whatever file has the name, is checkpointed into it and removed; it gets a second name (a hard link); and the new
-//! one is renamed over the first. A process that has the database open, or is about to, is kept out by SQLite's own exclusive lock.
+//! The backup is copied next to the database, and the copy is checked, before anything changes. Then the previous database is moved
+//! out of the way such that a crash at any point leaves the previous one or the new one, complete: its write-ahead log, which
+//! SQLite would replay into whatever file has the name, is checkpointed into it and removed; it gets a second name (a hard link);
+//! and the new one is renamed over the first. A process that has the database open, or is about to, is kept out by SQLite's own
+//! exclusive lock.
 //!
 //! The log of a database that cannot be opened cannot be checkpointed. That one is kept with all its files, and while they are moved a
 //! placeholder is at its path, which nobody mistakes for a database.
@@ -32,6 +33,7 @@ use super::reactivated_keys::ReactivatedKeys;
 use super::readers::Readers;
 use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
+use super::wal_mode;
 use crate::clock::Timestamp;
 use crate::new_file::{ChangedAccess, NewFile, NewFileError, Overwrite, folder, sync_folder};
 use kept::{interrupted_name, kept_name};
@@ -45,13 +47,13 @@ const EXCLUSIVE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 type Result<T> = std::result::Result<T, RestoreError>;
 
 pub struct Restored {
-    /// Where the old database is kept, if there was one; or the log of one, if that was all there was.
+    /// Where the previous database is kept, if there was one; or the log of one, if that was all there was.
     pub kept: Option<PathBuf>,
-    /// Keys whose secrets work again. None if the old database could not be read.
+    /// Keys whose secrets work again. None if the previous database could not be read.
     pub reactivated: Option<ReactivatedKeys>,
-    /// What could not be kept of the owner, the group and the mode of the old database.
+    /// What could not be kept of the owner, the group and the mode of the previous database.
     pub access: Option<ChangedAccess>,
-    /// The error of the last sync: after a power failure the old database may be back.
+    /// The error of the last sync: after a power failure the previous database may be back.
     pub unsynced: Option<NewFileError>,
 }
 
@@ -110,6 +112,9 @@ impl Restore {
         progress.begin(new.temporary(), metadata.len());
         let failed = |error: &dyn Display| cannot_restore(source, error);
         copy(source, &new, progress).map_err(|error| failed(&error))?;
+        // A backup is not in WAL mode. SQLite would change that with a journal, and a process that is killed meanwhile would leave one,
+        // with which no other process opens the file.
+        wal_mode::set(new.file()).map_err(|error| failed(&error))?;
         new.sync()?;
         // What is put in place is what was checked, whatever has happened to the backup meanwhile.
         let format = inspect_backup(new.temporary(), source)?;
@@ -142,7 +147,7 @@ impl Restore {
         self.old != OldDatabase::Missing
     }
 
-    /// Keys whose secrets will work again. None if the old database cannot be read.
+    /// Keys whose secrets will work again. None if the previous database cannot be read.
     pub fn reactivated(&self) -> Option<ReactivatedKeys> {
         if !self.replaces() {
             return Some(ReactivatedKeys::default());
@@ -203,7 +208,7 @@ impl Restore {
         std::fs::hard_link(&self.target, &kept).map_err(|error| self.failed(error))?;
         let published = self.sync_folder().and_then(|()| publish(self.new));
         let unsynced = published.inspect_err(|_| {
-            // The old database is still in place: removes its second name.
+            // The previous database is still in place: removes its second name.
             let _ = reject_hard_links(&self.target);
         })?;
         Ok(Restored {
@@ -220,9 +225,10 @@ impl Restore {
             None => {
                 let kept = kept_name(&self.target, now);
                 let placeholder = NewFile::create(&self.target, Overwrite::Yes)?;
-                if let Ok(original) = self.target.metadata() {
-                    // The restore that continues finds the mode and the owner here.
-                    placeholder.set_access_of(&original)?;
+                // The restore that continues finds the mode and the owner here.
+                match self.target.metadata() {
+                    Ok(original) => drop(placeholder.set_access_of(&original)?),
+                    Err(_) => give_to_owner_of_folder(placeholder.temporary()),
                 }
                 let name = kept.file_name().unwrap_or_default().as_bytes();
                 let text = [PLACEHOLDER_START.as_bytes(), name, b"\n"].concat();

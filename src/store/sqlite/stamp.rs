@@ -29,7 +29,7 @@ impl FileStamp {
     }
 }
 
-/// How often a file that changes all the time is read. It may be one that another program is still writing.
+/// The maximum number of times that a file which changes all the time is read. It may be one that another program is still writing.
 const MAX_ATTEMPTS: usize = 100;
 
 /// The pause before it is read again.

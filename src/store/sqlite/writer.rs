@@ -6,13 +6,15 @@ mod disk_full;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
-use super::error::{commit_error, is_busy, is_fatal, kind, store_error};
+use super::connect::count_log_pages;
+use super::error::{commit_error, is_busy, is_fatal, public_reason, store_error};
 use super::identity::{Moved, OpenFiles, check_in_place};
 use super::import_wait::ImportWait;
 use super::job::Job;
@@ -20,7 +22,7 @@ use super::lock::is_importing;
 use crate::fault::Fault;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
-use crate::trace::System;
+use crate::trace::DatabaseSystem;
 use disk_full::or_disk_full;
 
 /// The maximum number of writes in one transaction: enough that the sync is a small part, few enough that the first waits briefly.
@@ -28,6 +30,10 @@ const MAX_BATCH: usize = 512;
 
 /// The interval at which all files are checked. After a commit, before it is acknowledged, only those with its data are.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_millis(400);
+
+/// From how many pages on the write-ahead log is checkpointed after a commit. SQLite would do that by itself, during the commit, but
+/// does not report errors.
+const CHECKPOINT_PAGES: i32 = 1_000;
 
 pub(super) struct SqliteWriter {
     // Dropped before the monitor, which waits for the thread to write the rest of the queue. None if the file is open for
@@ -46,11 +52,13 @@ impl SqliteWriter {
     ) -> std::io::Result<Self> {
         let state = WriterState::new(max_waiting);
         let (queue, monitor) = match connection {
-            Some(connection) => {
+            Some(mut connection) => {
                 let (queue, jobs) = mpsc::channel();
+                let log_pages = count_log_pages(&mut connection).map_err(std::io::Error::other)?;
                 let write_loop = WriteLoop {
                     path: path.into(),
                     connection,
+                    log_pages,
                     files,
                     state: Arc::clone(&state),
                     import_wait: ImportWait::default(),
@@ -65,7 +73,7 @@ impl SqliteWriter {
 
     pub(super) async fn create(&self, creation: Creation) -> Result<CreationOutcome> {
         self.monitor.state.enter()?;
-        let (reply, created) = Reply::channel(System::Sqlite);
+        let (reply, created) = Reply::channel(DatabaseSystem::Sqlite);
         self.send(Job::Create {
             creation: Some(creation),
             created: None,
@@ -75,8 +83,8 @@ impl SqliteWriter {
     }
 
     /// Runs `write` in the next transaction, and returns when that is committed. With `checkpoint`, for writes that change many
-    /// pages, the write-ahead log is checkpointed right after the commit: SQLite would do that after a thousand pages, which delays
-    /// everything for ten times as long.
+    /// pages, the write-ahead log is checkpointed right after the commit: otherwise that happens after a thousand pages, which
+    /// delays everything for ten times as long.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         write: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -115,6 +123,8 @@ enum FatalError {
 struct WriteLoop {
     path: PathBuf,
     connection: Connection,
+    /// The size of the write-ahead log at the last commit.
+    log_pages: Arc<AtomicI32>,
     files: OpenFiles,
     state: Arc<WriterState>,
     import_wait: ImportWait,
@@ -152,8 +162,7 @@ impl WriteLoop {
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     // SQLite does that when the last connection is closed, but another process may still have one.
-                    let _ = self.checkpoint();
-                    return Ok(());
+                    return Ok(self.checkpoint()?);
                 }
             }
         }
@@ -177,7 +186,9 @@ impl WriteLoop {
         let writes = batch.len();
         batch.iter_mut().for_each(|job| job.begin(writes));
         let mut is_committing = false;
+        let mut _in_progress = None;
         let committed = self.begin().and_then(|()| {
+            _in_progress = Some(self.state.health.begin_write());
             batch.iter_mut().try_for_each(|job| job.write(connection))?;
             if Fault::AckBeforeCommit.is_enabled() {
                 Job::reply_all(batch.drain(..), &Ok(()));
@@ -196,7 +207,7 @@ impl WriteLoop {
                 self.state.committed(batch.iter().filter_map(Job::created));
                 let checkpoint = batch.iter().any(Job::wants_checkpoint);
                 Job::reply_all(batch, &Ok(()));
-                if checkpoint {
+                if checkpoint || self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
                     self.checkpoint()?;
                 }
                 Ok(())
@@ -212,8 +223,8 @@ impl WriteLoop {
                 self.state.failed.add(1);
                 // When a lock is released, all writes succeed again, so any write shows that this failure is over.
                 let needs_creation = of_creations && !is_busy(&error);
-                let kind = kind(&error);
-                self.state.health.failed(&error, kind, needs_creation);
+                let reason = public_reason(&error);
+                self.state.health.failed(&error, reason, needs_creation);
                 // The writes still in the queue have waited for the same lock, so they fail, too: batch by batch, each would wait
                 // again, the last ones for very long. They are taken before the first reply, so that retries sent after it are not
                 // among them.
@@ -222,6 +233,10 @@ impl WriteLoop {
                     false => Vec::new(),
                 };
                 Job::reply_all(batch.into_iter().chain(waiting), &Err(failure));
+                // The log itself may have filled the disk, while a reader kept it from being restarted.
+                if rolled_back && error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+                    self.checkpoint()?;
+                }
                 // If the transaction cannot be rolled back, all later writes would become part of it.
                 match is_fatal(&error) || !rolled_back {
                     true => Err(error.into()),
@@ -236,7 +251,7 @@ impl WriteLoop {
         loop {
             let begun = self.connection.execute_batch("BEGIN IMMEDIATE");
             let is_locked_by_import = begun.as_ref().is_err_and(is_busy)
-                && self.state.waits_for_imports()
+                && self.state.extends_import_wait()
                 && is_importing(&self.path);
             if !is_locked_by_import {
                 self.import_wait.end();
@@ -305,11 +320,16 @@ mod tests {
     fn nothing_is_acknowledged_after_the_file_was_moved_and_an_idle_writer_stops_too() {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().unwrap();
-        for idle in [false, true] {
+        for (idle, replaced_by_link) in [(false, false), (true, false), (false, true), (true, true)]
+        {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("a.db");
             let (engine, _) = Sqlite::open(&path, Mode::Migrate, 1, None).unwrap();
-            std::fs::rename(&path, folder.path().join("b.db")).unwrap();
+            let moved = folder.path().join("b.db");
+            std::fs::rename(&path, &moved).unwrap();
+            if replaced_by_link {
+                std::os::unix::fs::symlink(&moved, &path).unwrap();
+            }
             if !idle {
                 let created = runtime.block_on(engine.create(rex()));
                 assert!(

@@ -1,13 +1,20 @@
-//! Whether writes succeed. A full disk fails every write while it is full: that is one line in the log when it
-//! starts, one when it ends, and a state that readiness shows meanwhile.
+//! Whether writes succeed. A full disk fails every write while it is full, and one that hangs completes none: that is one line in
+//! the log when it starts, one when it ends, and a state that readiness shows meanwhile.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::mutex::lock;
 
-/// How long no write must have failed before a successful write to another table ends a failure: a lock may be on one table only.
+/// How long writes must have gone without a failure before a successful write to another table ends one: a lock may be on one table
+/// only.
 const QUIET_TIME: Duration = Duration::from_secs(15);
+
+/// How long a transaction may write: far longer than any of the server's own takes on a slow disk.
+const MAX_WRITE_TIME: Duration = Duration::from_secs(5);
+
+/// The reason while one takes longer. Its changes may still be committed, so it has not failed.
+const SLOW: &str = "a write is taking longer than 5 s";
 
 /// The outcome of the last transactions.
 #[derive(Default)]
@@ -18,21 +25,47 @@ struct HealthState {
     failing: Option<WriteFailure>,
     /// The error of a failure that has not been logged.
     unlogged: Option<String>,
-    /// Whether the last line in the log says that writes fail.
+    /// Whether the log says that writes fail.
     is_logged: bool,
+    /// Whether the log says that a write is slow.
+    is_slow_logged: bool,
     /// Transactions that have failed since writes last succeeded.
     failed: u64,
+    /// When the transaction that is in progress began to write.
+    writing_since: Option<Instant>,
+}
+
+impl HealthState {
+    fn is_slow(&self) -> bool {
+        self.writing_since
+            .is_some_and(|since| since.elapsed() > MAX_WRITE_TIME)
+    }
 }
 
 struct WriteFailure {
-    kind: &'static str,
+    reason: &'static str,
     /// Whether only a successful creation ends it: creations failed, and not because of a lock or an outage. Smaller writes may succeed
     /// meanwhile.
     needs_creation: bool,
     at: Instant,
 }
 
+/// A transaction that writes, until it is dropped.
+pub(crate) struct WriteInProgress<'a>(&'a WriteHealth);
+
+impl Drop for WriteInProgress<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.0).writing_since = None;
+    }
+}
+
 impl WriteHealth {
+    /// Records that a transaction, which has its locks, begins to write. Of one writer, so there is one at a time.
+    pub(crate) fn begin_write(&self) -> WriteInProgress<'_> {
+        lock(&self.0).writing_since = Some(Instant::now());
+        WriteInProgress(self)
+    }
+
     /// Records a committed transaction, with creations or without.
     pub(crate) fn succeeded(&self, of_creations: bool) {
         let failing = &mut lock(&self.0).failing;
@@ -50,11 +83,11 @@ impl WriteHealth {
         failing.take_if(|failing| !failing.needs_creation && failing.at.elapsed() >= quiet);
     }
 
-    /// Records a failed transaction. The error is for the log; its kind may be shown to anyone.
+    /// Records a failed transaction. The error is for the log; its reason may be shown to anyone.
     pub(crate) fn failed(
         &self,
         error: &dyn std::fmt::Display,
-        kind: &'static str,
+        reason: &'static str,
         needs_creation: bool,
     ) {
         let mut state = lock(&self.0);
@@ -64,7 +97,7 @@ impl WriteHealth {
         }
         state.failed += 1;
         state.failing = Some(WriteFailure {
-            kind,
+            reason,
             needs_creation: needs_creation || before.is_some_and(|it| it.needs_creation),
             at: Instant::now(),
         });
@@ -74,6 +107,13 @@ impl WriteHealth {
     /// Called at an interval by the readiness check, because the writer does not know whether it is a consequence.
     pub(crate) fn log(&self, is_consequence: bool) {
         let mut state = lock(&self.0);
+        let is_slow = state.is_slow();
+        if is_slow && !is_consequence && !std::mem::replace(&mut state.is_slow_logged, true) {
+            tracing::error!(
+                error = SLOW,
+                "the disk may not respond; not logged again until it does"
+            );
+        }
         if let Some(error) = state.unlogged.take() {
             if is_consequence {
                 tracing::debug!(%error, "cannot write to the database");
@@ -82,18 +122,21 @@ impl WriteHealth {
                 state.is_logged = true;
             }
         }
-        if state.failing.is_none() {
+        if state.failing.is_none() && !is_slow {
             let failed = std::mem::take(&mut state.failed);
-            if std::mem::take(&mut state.is_logged) {
+            let was_slow = std::mem::take(&mut state.is_slow_logged);
+            if std::mem::take(&mut state.is_logged) || was_slow {
                 tracing::info!(failed, "writes to the database succeed again");
             }
         }
     }
 
-    /// The kind of the current failure. A later commit ends it, or after [`QUIET_TIME`] a write to another table; if it needs a
+    /// The reason of the current failure, or of the write that is slow. A later commit ends a failure, or after [`QUIET_TIME`] a write to another table; if it needs a
     /// creation, only a commit with creations does.
     pub(crate) fn failure(&self) -> Option<&'static str> {
-        lock(&self.0).failing.as_ref().map(|failing| failing.kind)
+        let state = lock(&self.0);
+        let failing = state.failing.as_ref().map(|failing| failing.reason);
+        failing.or(state.is_slow().then_some(SLOW))
     }
 }
 
@@ -130,6 +173,23 @@ mod tests {
         health.failed(&"disk full", "disk full", true);
         health.end_after(Duration::ZERO);
         assert_eq!(health.failure(), Some("disk full"));
+    }
+
+    #[test]
+    fn a_slow_write_is_logged_once_and_its_failure_with_its_cause() {
+        let health = WriteHealth::default();
+        let logged = || recorded(|| health.log(false)).numbered(..).len();
+        let writing = health.begin_write();
+        assert_eq!((health.failure(), logged()), (None, 0));
+        lock(&health.0).writing_since = Instant::now().checked_sub(2 * MAX_WRITE_TIME);
+        assert_eq!((health.failure(), logged()), (Some(SLOW), 1));
+        assert_eq!(logged(), 0);
+        health.failed(&"disk full", "disk full", true);
+        drop(writing);
+        assert_eq!((health.failure(), logged()), (Some("disk full"), 1));
+        health.succeeded(true);
+        assert_eq!((health.failure(), logged()), (None, 1));
+        assert_eq!(logged(), 0);
     }
 
     #[test]

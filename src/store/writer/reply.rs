@@ -4,7 +4,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::store::contract::{CreationOutcome, Result, StoreError};
-use crate::trace::{CommitSpan, System};
+use crate::trace::{CommitSpan, DatabaseSystem};
 
 /// The channel for the outcome of a creation, and the span of the transaction that it waits for.
 pub(crate) struct Reply {
@@ -16,7 +16,9 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// A reply to the current request.
-    pub(crate) fn channel(system: System) -> (Self, oneshot::Receiver<Result<CreationOutcome>>) {
+    pub(crate) fn channel(
+        system: DatabaseSystem,
+    ) -> (Self, oneshot::Receiver<Result<CreationOutcome>>) {
         let (sender, receiver) = oneshot::channel();
         let reply = Self {
             sender,
@@ -78,7 +80,7 @@ mod tests {
         let (replies, received): (Vec<_>, Vec<_>) = requests()
             .map(|runtime| {
                 let _context = runtime.enter();
-                Reply::channel(System::Sqlite)
+                Reply::channel(DatabaseSystem::Sqlite)
             })
             .unzip();
         let outcome = |reply| (reply, Ok(CreationOutcome::Mismatch));

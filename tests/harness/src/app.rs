@@ -29,7 +29,7 @@ pub fn enterprise(per_minute: u32, per_day: u32) -> Plan {
     Plan::Enterprise(Limits::new(per_minute, per_day).expect("limits"))
 }
 
-/// The address of a PostgreSQL server, if tests are to run on one.
+/// The environment variable with the address of a PostgreSQL server, if tests are to run on one.
 const POSTGRES: &str = "ANIMAL_STORE_TEST_POSTGRES";
 
 /// Set if tests are to run over HTTP/2, with TLS.

@@ -22,6 +22,11 @@ impl Connection {
         let _ = self.0.get_mut().write_all(bytes);
     }
 
+    /// Sends bytes, and returns whether the connection took them.
+    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.0.get_mut().write_all(bytes).is_ok()
+    }
+
     /// Closes the connection for writing.
     pub fn end(&mut self) {
         self.0.get_mut().end();

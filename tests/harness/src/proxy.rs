@@ -23,7 +23,12 @@ pub struct Proxy {
 impl Proxy {
     /// Listens on a free port of 127.0.0.1, and forwards to this address.
     pub fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        Self::at(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), target)
+    }
+
+    /// Listens on this address, and forwards to the other one.
+    pub fn at(address: SocketAddr, target: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).expect("a port");
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared {
             state: Mutex::new(State {

@@ -64,8 +64,8 @@ pub(super) struct Expected {
     pub(super) admission: Admission,
     /// The headers that may be shown.
     pub(super) shown: Vec<(u32, u32, i64)>,
-    /// The ban that was moved from the future, for the store.
-    pub(super) moved: Option<BanChange>,
+    /// The ban that was corrected, for the store.
+    pub(super) corrected: Option<BanChange>,
 }
 
 fn is_same(period: i64, one: i64, other: i64) -> bool {
@@ -117,12 +117,12 @@ impl Model {
         }
         self.day.enter(DAY, now);
         // A ban from the future begins now.
-        let mut moved = None;
+        let mut corrected = None;
         if let Some((from, until)) = self.bans.last_mut().filter(|(from, _)| now < *from) {
             let replaces = Some(Timestamp::from_millis(*from));
             (*from, *until) = (now, now + (*until - *from));
             let ban = ban(*from, *until);
-            moved = Some(BanChange { ban, replaces });
+            corrected = Some(BanChange { ban, replaces });
         }
         let admission = self.admission(limits, policy, now, decider);
         self.unstored
@@ -139,7 +139,7 @@ impl Model {
         Expected {
             admission,
             shown: windows,
-            moved,
+            corrected,
         }
     }
 
@@ -168,9 +168,10 @@ impl Model {
         rejected.push(moment);
         if policy.max_rejections == 0 || count_in(rejected, MINUTE, moment) <= policy.max_rejections
         {
-            let by = match day.1 {
-                0 => limit::Period::Day,
-                _ => limit::Period::Minute,
+            // If both end at midnight, it is the minute that the headers show.
+            let by = match minute.1 == 0 && minute.2 == until {
+                true => limit::Period::Minute,
+                false => limit::Period::Day,
             };
             let until = Timestamp::from_millis(until);
             return Admission::RateLimited { by, until };

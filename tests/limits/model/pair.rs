@@ -34,10 +34,10 @@ impl Pair {
         let Expected {
             admission,
             shown,
-            moved,
+            corrected,
         } = self.model.request(self.limits, policy, now, decider);
         prop_assert_eq!(decision.admission, admission, "decided by {:?}", decider);
-        prop_assert_eq!(decision.unstored_ban, moved);
+        prop_assert_eq!(decision.unstored_ban, corrected);
         let quota = (
             decision.quota.limit,
             decision.quota.remaining,

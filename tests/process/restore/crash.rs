@@ -1,8 +1,8 @@
-//! Whatever happens, the old database or the backup is there, whole, and the other one is not lost.
+//! Whatever happens, the previous database or the backup is there, whole, and the other one is not lost.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn a_restore_killed_at_any_call_that_changes_a_file_leaves_the_old_or_the_new_da
     }
 }
 
-/// A power failure could otherwise bring back the log of the old database, next to the new one.
+/// A power failure could otherwise bring back the log of the previous database, next to the new one.
 #[test]
 fn the_last_change_of_the_folder_is_on_disk_before_the_backup_gets_the_name_of_the_database() {
     for is_damaged in [false, true] {
@@ -95,6 +95,34 @@ fn the_log_of_the_old_database_is_removed_only_after_its_content_is_on_disk() {
     let written = lines[..removed].iter().rposition(is_write).expect(&calls);
     let is_synced = |call: &&str| call.contains("sync(") && call.contains(&file);
     assert!(lines[written..removed].iter().any(is_synced), "{calls}");
+}
+
+#[test]
+fn a_restored_database_opens_wherever_its_first_process_was_killed() {
+    let (folder, _) = with_backup();
+    restore(folder.path()).exits(0);
+    let create = ["keys", "create", "--name", "a", "--plan", "free"];
+    killed_at_each(folder.path(), &create, |folder, when| {
+        run(folder, &[], &["migrate"]).exits(0);
+        assert_eq!(animals_served(folder), BEFORE, "{when}");
+    });
+}
+
+#[test]
+fn a_restore_without_an_old_database_that_was_killed_and_repeated_gives_it_to_the_owner_of_the_folder()
+ {
+    for number in 1..=3 {
+        let (folder, _) = with_backup();
+        fs::remove_file(folder.path().join(SOURCE)).expect("a file");
+        chown(folder.path(), Some(12_345), Some(23_456)).expect("the tests run as root");
+        let inject = format!("inject=rename:signal=SIGKILL:when={number}");
+        let strace = ["-f", "-o", "/dev/null", "-e", &inject, PROGRAM];
+        let killed = harness::run("strace", folder.path(), &[&strace[..], &RESTORE].concat());
+        assert_ne!(killed.code, Some(0), "{inject}");
+        restore(folder.path()).exits(0);
+        let file = folder.path().join(SOURCE).metadata().expect("a file");
+        assert_eq!((file.uid(), file.gid()), (12_345, 23_456), "{inject}");
+    }
 }
 
 #[test]
@@ -203,7 +231,7 @@ fn a_full_disk_and_a_missing_permission_leave_everything_as_it_was() {
 #[test]
 fn a_failed_sync_of_the_folder_leaves_the_old_database_with_one_name_or_is_reported_with_the_result()
  {
-    // After the log is removed, after the old database has got its second name, and after the new one is in place.
+    // After the log is removed, after the previous database has got its second name, and after the new one is in place.
     for (when, is_replaced) in [(1, false), (2, false), (3, true)] {
         let (folder, _) = with_backup();
         run(folder.path(), &[], &["keys", "revoke", "1"]).exits(0);
@@ -217,7 +245,10 @@ fn a_failed_sync_of_the_folder_leaves_the_old_database_with_one_name_or_is_repor
             false => "cannot restore animal-store.db: Input/output error",
         };
         assert!(output.stderr.contains(problem), "{when}: {output:?}");
-        for part in [KEPT, "keys revoked since the backup are valid again: 1"] {
+        for part in [
+            KEPT,
+            "the restore makes keys valid again that were revoked since the backup: 1",
+        ] {
             assert_eq!(output.stdout.contains(part), is_replaced, "{output:?}");
         }
         assert_eq!(kept(folder.path()).len(), usize::from(is_replaced));

@@ -94,7 +94,7 @@ fn what_is_not_a_backup_changes_nothing() {
     ];
     assert_eq!(
         run(folder.path(), &[], &args).fails_with(2),
-        "animal-store: restore is for the embedded database: restore postgres://db:5432/a with pg_restore --clean --if-exists --dbname=URL FILE"
+        "animal-store: restore is for the embedded database: to restore postgres://db:5432/a, stop all nodes, and use pg_restore --dbname=URL FILE on an empty database"
     );
     assert_eq!(names(folder.path()), before);
     assert_eq!(animals_served(folder.path()), AFTER);

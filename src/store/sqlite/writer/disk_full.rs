@@ -23,14 +23,14 @@ pub(super) fn or_disk_full(error: Error, file: Option<&FileIdentity>, database: 
         return disk_full("a file has reached the limit on the size of files (ulimit -f)".into());
     }
     // SQLite does not pass on why its write failed. Another one next to it fails for the same reason.
-    let folder_is_full = |error: &io::Error| {
+    let is_out_of_space = |error: &io::Error| {
         matches!(
             error.kind(),
             ErrorKind::QuotaExceeded | ErrorKind::StorageFull
         )
     };
     match probe(database) {
-        Err(NewFileError::Failed(_, reason)) if folder_is_full(&reason) => {
+        Err(NewFileError::Failed(_, reason)) if is_out_of_space(&reason) => {
             disk_full(format!("the disk is full: {reason}"))
         }
         _ => error,

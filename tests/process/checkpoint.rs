@@ -1,0 +1,134 @@
+//! The write-ahead log is moved into the database, and stays small: after an import that fails, on a full disk, and if the disk
+//! rejects what is moved.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Duration;
+
+use harness::{Process, eventually};
+use rusqlite::Connection;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::disk::{add, recover, serve_under_strace};
+use crate::import::count;
+use crate::metrics::value;
+use crate::{FREE_PORTS, PROGRAM, large_key, logged};
+
+#[test]
+fn a_write_ahead_log_that_has_grown_is_cut_to_64_mib() {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let client = server.client(Some(&key));
+    let other = Connection::open(folder.path().join("animal-store.db")).expect("a file");
+    let large = "CREATE TABLE large AS SELECT zeroblob(100 * 1024 * 1024) AS content";
+    other.execute_batch(large).expect("space");
+    assert!(value(&server, "animal_store_wal_bytes") > 100.0 * MIB);
+    // What was written is moved into the database, and then the log is restarted.
+    eventually(Duration::from_secs(20), "the log is small again", || {
+        client.create_many(1);
+        value(&server, "animal_store_wal_bytes") <= 64.0 * MIB
+    });
+}
+
+#[test]
+fn an_import_that_fails_late_shortens_the_write_ahead_log_again() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let import = |input: Stdio| {
+        harness::command(PROGRAM)
+            .args(["pets", "import", "-", "--keep-ids"])
+            .current_dir(folder.path())
+            .stdin(input)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs")
+    };
+    let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    // The next animal gets the ID 1,000,001, which is the last one that the import inserts.
+    let line =
+        |id: u32, name: &str| format!("{{\"id\":{id},\"name\":\"{name}\",\"categoryId\":1}}\n");
+    let mut first = import(Stdio::piped());
+    let input = first.stdin.take();
+    let written = input
+        .expect("a pipe")
+        .write_all(line(1_000_000, "Rex").as_bytes());
+    written.expect("it reads");
+    assert!(first.wait().expect("an end").success());
+    let mut late = import(Stdio::piped());
+    let mut input = late.stdin.take().expect("a pipe");
+    input
+        .write_all(line(1_000_001, "Rex").as_bytes())
+        .expect("it reads");
+    let name = "\u{1f98a}".repeat(255);
+    for id in 1..150_000 {
+        input
+            .write_all(line(id, &name).as_bytes())
+            .expect("it reads");
+    }
+    server.client(Some(&key)).create_many(1);
+    drop(input);
+    let output = late.wait_with_output().expect("an end");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("1000001"), "{error}");
+    assert!(value(&server, "animal_store_wal_bytes") < 1024.0 * 1024.0);
+}
+
+#[test]
+fn an_import_that_fills_the_disk_shortens_the_write_ahead_log_again() {
+    let folder = TempDir::new().expect("a folder");
+    let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
+    let line = json!({"name": "\u{1f98a}".repeat(255), "categoryId": 1}).to_string() + "\n";
+    std::fs::write(folder.path().join("a.ndjson"), line.repeat(40_000)).expect("a file");
+    let log = folder.path().join("animal-store.db-wal");
+    // About 30 MB.
+    let inject = "inject=pwrite64:error=ENOSPC:when=15000+";
+    let strace = ["-f", "-o", "/dev/null", "-P", log.to_str().expect("text")];
+    let import = ["-e", inject, PROGRAM, "pets", "import", "a.ndjson"];
+    let failed = harness::run("strace", folder.path(), &[&strace[..], &import].concat());
+    let line = failed.fails_with(1);
+    assert!(line.contains("full"), "{line}");
+    assert!(value(&server, "animal_store_wal_bytes") < 1024.0 * 1024.0);
+}
+
+#[test]
+fn a_database_that_cannot_be_synced_ends_the_process_and_loses_no_animal() {
+    for failing in ["fdatasync,fsync", "pwrite64"] {
+        let folder = TempDir::new().expect("a folder");
+        let key = large_key(folder.path());
+        // Of the database alone: the log can be written and synced.
+        let database = folder.path().join("animal-store.db");
+        let database = database.to_str().expect("text");
+        let inject = format!("inject={failing}:error=EIO");
+        let mut process = serve_under_strace(&folder, &["-P", database, "-e", &inject]);
+        let (acknowledged, _) = add(&process, &key, 3_000);
+        assert!(acknowledged.len() < 3_000, "nothing was moved");
+        assert_eq!(process.ends_within(Duration::from_secs(5)), Some(1));
+        let log = logged(&process, &["cannot write to the database any more"]);
+        assert!(log.contains("disk I/O error"), "{log}");
+        let stored = count(folder.path());
+        assert!(stored >= acknowledged.len() as i64, "{stored}");
+    }
+}
+
+#[test]
+fn a_disk_that_the_log_has_filled_is_written_again_once_no_reader_needs_the_log() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let ports = FREE_PORTS.join(" ");
+    // In kilobytes. A log of more than a thousand pages, while the animals take less.
+    let script = format!("ulimit -S -f 6000; exec {PROGRAM} serve {ports}");
+    let process = Process::start("bash", folder.path(), &["-c", &script], &[]);
+    let reader = Connection::open(folder.path().join("animal-store.db")).expect("a database");
+    let read = "BEGIN; SELECT count(*) FROM pets";
+    reader.execute_batch(read).expect("a snapshot");
+    let (mut acknowledged, last) = add(&process, &key, 5_000);
+    assert_eq!(last, Some(503), "after {}", acknowledged.len());
+    let (more, last) = add(&process, &key, 1);
+    assert_eq!((more.len(), last), (0, Some(503)));
+    reader.execute_batch("COMMIT").expect("an end");
+    recover(&process, &key, &mut acknowledged);
+    assert_eq!(count(folder.path()), acknowledged.len() as i64);
+}
