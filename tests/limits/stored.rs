@@ -147,6 +147,19 @@ fn last_use_is_the_time_of_the_last_request() {
 }
 
 #[test]
+fn a_last_use_that_was_stored_while_the_clock_was_ahead_is_replaced_by_the_next_one() {
+    let (mut app, ..) = App::start();
+    let (id, key) = app.issue(enterprise(3, 100), None);
+    app.clock.set(START.plus(secs(86_400)));
+    served(&key, 1);
+    app.restart();
+    app.clock.set(START);
+    served(&reconnect(&app, &key), 1);
+    app.restart();
+    assert_eq!(app.stored_key(id).last_used_at, Some(START));
+}
+
+#[test]
 fn a_key_cannot_be_deleted_by_hand() {
     let (app, ..) = App::start();
     let (id, _) = app.issue(enterprise(1, 1), None);

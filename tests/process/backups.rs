@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use animal_store::clock::Timestamp;
 use animal_store::config::Backups;
 use animal_store::store::Database;
 use harness::{App, Process, START, eventually};
@@ -194,9 +195,8 @@ fn a_backup_from_the_future_counts_as_none_and_is_the_first_to_be_deleted() {
     assert!(backups(&folder).contains(&recent), "{:?}", backups(&folder));
 }
 
-#[test]
-fn a_clock_that_is_set_back_leaves_no_backup_from_the_future_in_the_metrics() {
-    let folder = folder();
+/// Starts a server with a clock of its own that makes a backup each second of that clock.
+fn app_with_backups(folder: &TempDir) -> App {
     let (app, ..) = App::start_with(|config| {
         let Database::Sqlite(source) = config.database.clone() else {
             panic!("{}", config.database)
@@ -205,13 +205,40 @@ fn a_clock_that_is_set_back_leaves_no_backup_from_the_future_in_the_metrics() {
             source,
             folder: folder.path().join("backups"),
             every: Duration::from_secs(1),
-            keep: 2,
+            keep: 9,
         });
         fs::create_dir(folder.path().join("backups")).expect("a folder");
     });
+    app
+}
+
+/// The metric of the last backup made at this time.
+fn seconds(time: Timestamp) -> f64 {
+    (time.as_millis() as f64 / 1e3).floor()
+}
+
+#[test]
+fn a_clock_that_was_behind_at_a_start_and_is_corrected_makes_no_backup_before_it_is_due() {
+    let folder = folder();
+    let mut app = app_with_backups(&folder);
+    let last = |app: &App| value_at(app.admin_address(), LAST);
+    eventually(SOON, "a backup", || last(&app) == seconds(START));
+    app.stop();
+    let behind = Timestamp::from_secs(946_684_800);
+    app.clock.set(behind);
+    app.restart();
+    eventually(SOON, "another", || last(&app) == seconds(behind));
+    app.clock.set(START.plus(Duration::from_millis(500)));
+    eventually(SOON, "the first", || last(&app) == seconds(START));
+    assert_eq!(backups(&folder).len(), 2);
+}
+
+#[test]
+fn a_clock_that_is_set_back_leaves_no_backup_from_the_future_in_the_metrics() {
+    let folder = folder();
+    let app = app_with_backups(&folder);
     let last = || value_at(app.admin_address(), LAST);
-    let start = START.as_millis() as f64 / 1e3;
-    eventually(SOON, "a backup", || last() == start.floor());
+    eventually(SOON, "a backup", || last() == seconds(START));
     // No other one can be made, and the alert must fire.
     fs::rename(folder.path().join("backups"), folder.path().join("gone")).expect("a folder");
     app.clock.set(START.minus(Duration::from_secs(600)));

@@ -27,11 +27,11 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long startup waits until it is known whether the folder can be used.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The work of a thread. Both return the time of the last backup.
-#[derive(Clone, Copy)]
-enum BackupJob {
-    FindLast,
-    Make,
+/// What a thread has done.
+enum BackupResult {
+    Made(Timestamp),
+    /// None was due: there is one of this time.
+    NotDue(Timestamp),
 }
 
 /// Fails if no backups can be made in the folder. That a network file system does not respond is no reason not to serve.
@@ -57,32 +57,34 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
         keep: backups.keep,
     };
     let every = backups.every;
-    // A server that is restarted again and again makes no more backups than one that is not.
-    let mut job = BackupJob::FindLast;
     let mut last = None;
     let mut is_failing = false;
     loop {
         let now = shared.clock.now();
-        let Some(done) = perform(&folder, job, now, &mut shutdown).await else {
+        let Some(done) = back_up_if_due(&folder, every, now, &mut shutdown).await else {
             return;
         };
         let mut pause = every.min(MAX_SLEEP);
         match done {
-            Ok(found) => {
-                last = found;
+            Ok(done) => {
                 let folder = folder.folder.display();
                 let failed = std::mem::take(&mut is_failing);
-                match std::mem::replace(&mut job, BackupJob::Make) {
-                    BackupJob::FindLast => {
+                let (time, message) = match done {
+                    BackupResult::NotDue(time) => {
                         pause = Duration::ZERO;
-                        if failed {
-                            tracing::info!(%folder, "the backup folder can be read again");
-                        }
+                        (
+                            time,
+                            failed.then_some("the backup folder can be read again"),
+                        )
                     }
-                    BackupJob::Make if failed => {
-                        tracing::info!(%folder, "backup made: backups succeed again");
+                    BackupResult::Made(time) if failed => {
+                        (time, Some("backup made: backups succeed again"))
                     }
-                    BackupJob::Make => tracing::info!(%folder, "backup made"),
+                    BackupResult::Made(time) => (time, Some("backup made")),
+                };
+                last = Some(time);
+                if let Some(message) = message {
+                    tracing::info!(%folder, "{message}");
                 }
             }
             Err(error) => {
@@ -94,10 +96,8 @@ pub(super) async fn run(shared: &Shared, deployment: DeploymentId) {
         }
         loop {
             let now = shared.clock.now();
-            if last.is_some_and(|last| BackupFolder::is_from_future(last, now)) {
-                // The clock was set back since.
-                (last, job) = (None, BackupJob::FindLast);
-            }
+            // One from the future: the clock was set back since.
+            last = last.filter(|last| !BackupFolder::is_from_future(*last, now));
             let shown = last.map_or(0, Timestamp::as_millis);
             shared.metrics.last_backup_at.set(shown);
             let due = last.map_or(Duration::ZERO, |last| remaining(last, every, now));
@@ -119,20 +119,19 @@ fn remaining(last: Timestamp, every: Duration, now: Timestamp) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// Performs the job on a thread, and returns the time of the last backup, if there is one. None if the server shuts down.
-async fn perform(
+/// Makes a backup on a thread, unless the folder has one that is recent enough: a server that is restarted again and again, or whose
+/// clock was behind, makes no more than others. None if the server shuts down.
+async fn back_up_if_due(
     folder: &BackupFolder,
-    job: BackupJob,
+    every: Duration,
     now: Timestamp,
     shutdown: &mut watch::Receiver<bool>,
-) -> Option<anyhow::Result<Option<Timestamp>>> {
+) -> Option<anyhow::Result<BackupResult>> {
     let progress = Arc::new(BackupProgress::default());
     let (folder, running) = (folder.clone(), Arc::clone(&progress));
-    let work = move || -> anyhow::Result<Option<Timestamp>> {
-        match job {
-            BackupJob::FindLast => folder.last(now),
-            BackupJob::Make => folder.back_up(now, &running).map(Some),
-        }
+    let work = move || match folder.last(now)? {
+        Some(last) if !remaining(last, every, now).is_zero() => Ok(BackupResult::NotDue(last)),
+        _ => folder.back_up(now, &running).map(BackupResult::Made),
     };
     let mut done = pin!(run_blocking("backup", work));
     tokio::select! {

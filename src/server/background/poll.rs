@@ -89,8 +89,12 @@ pub(super) async fn run(shared: &Shared, applied: &mut Applied) -> store::Result
             apply_since(before.keys, store, access).await?;
         }
         *before = current;
-        shared.metrics.set_keys_current(began);
-        reread(&mut applied.reread, store, access).await
+        reread(&mut applied.reread, store, access).await?;
+        // Until all keys have been read again, one that was revoked since may be unknown.
+        if applied.reread.is_none() {
+            shared.metrics.set_keys_current(began);
+        }
+        Ok(())
     };
     let result = read.await;
     applied.failures = u32::from(result.is_err());

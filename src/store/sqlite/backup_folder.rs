@@ -64,14 +64,11 @@ impl BackupFolder {
             .map_err(|error| format!("it is not writable: {}", io::Error::from(error)))
     }
 
-    /// When the last backup that is still there was made, without those from the future ([`BackupFolder::is_from_future`]).
+    /// When the latest backup that is still there was made, without those from the future ([`BackupFolder::is_from_future`]).
     pub fn last(&self, now: Timestamp) -> Result<Option<Timestamp>> {
         let entries = self.read_list()?;
-        let mut times = entries
-            .iter()
-            .rev()
-            .filter_map(|entry| made_at(&entry.name));
-        Ok(times.find(|time| !Self::is_from_future(*time, now)))
+        let times = entries.iter().filter_map(|entry| made_at(&entry.name));
+        Ok(times.filter(|time| !Self::is_from_future(*time, now)).max())
     }
 
     /// Whether a backup of this time was made while the clock was wrong. It may be of any age, so it does not count as the last

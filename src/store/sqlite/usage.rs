@@ -52,19 +52,16 @@ impl Sqlite {
     }
 }
 
-/// Adds a batch, unless its ID was recorded before.
+/// Adds a batch, unless its ID was recorded before. A last use from the future, stored while the clock was ahead, is replaced.
 fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
+    let made_at = batch.made_at.as_millis();
     let recorded = connection
         .prepare_cached(
             "INSERT INTO use_batches (recorder, number, made_at) VALUES (?1, ?2, ?3)
              ON CONFLICT (recorder) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
              WHERE use_batches.number < excluded.number",
         )?
-        .execute(params![
-            batch.recorder,
-            batch.number,
-            batch.made_at.as_millis()
-        ])?;
+        .execute(params![batch.recorder, batch.number, made_at])?;
     if recorded == 0 {
         return Ok(());
     }
@@ -74,11 +71,12 @@ fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
          SET requests = requests + excluded.requests, refused = refused + excluded.refused",
     )?;
     let mut touch = connection.prepare_cached(
-        "UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?3) WHERE id = ?1 AND created_at = ?2",
+        "UPDATE api_keys SET last_used_at = max(CASE WHEN last_used_at <= ?4 THEN last_used_at ELSE 0 END, ?3)
+         WHERE id = ?1 AND created_at = ?2",
     )?;
     for (key, on) in &batch.usage {
         let (id, created_at) = (key.id.0, key.created_at.as_millis());
-        if touch.execute([id, created_at, on.last.as_millis()])? > 0 {
+        if touch.execute([id, created_at, on.last.as_millis(), made_at])? > 0 {
             count.execute(params![on.day.to_string(), id, on.requests, on.rejected])?;
         }
     }
