@@ -213,91 +213,81 @@ mod tests {
         }
     }
 
-    #[test]
-    fn requests_that_wait_to_look_up_a_key_do_not_query_for_what_others_have_found_or_exhausted() {
+    #[tokio::test]
+    async fn requests_that_wait_to_look_up_a_key_do_not_query_for_what_others_have_found_or_exhausted()
+     {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::Sqlite(folder.path().join("a.db"));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
-            let access = Access::default();
-            let now = Timestamp::from_secs(60);
-            let (new, stored) = (Secret::generate().unwrap(), Secret::generate().unwrap());
-            let key = NewKey {
-                name: "a".into(),
-                plan: Plan::Free,
-                created_at: now,
-                expires_at: None,
-            };
-            store.add_key(key, &stored).await.unwrap();
-            let authenticate = async |secret: &Secret| {
-                let credentials = Credentials::Token(secret.reveal().as_bytes());
-                let last_key = LastKey::default();
-                access
-                    .authenticate(&store, credentials, &last_key, ADDRESS, now)
-                    .await
-            };
-            let busy = access.lookups.acquire_many(4).await.unwrap();
-            let error = authenticate(&new).await.unwrap_err();
-            assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
-            let others = async {
-                tokio::task::yield_now().await;
-                access.directory.apply(&KeyRecord {
-                    hash: new.hash(),
-                    ..record(1)
-                });
-                drop(busy);
-            };
-            let (found, ()) = tokio::join!(authenticate(&new), others);
-            assert!(matches!(found, Ok(Authentication::Key(_))), "{found:?}");
-            let busy = access.lookups.acquire_many(4).await.unwrap();
-            let others = async {
-                tokio::task::yield_now().await;
-                while access.failures.record_failure(ADDRESS, now).is_ok() {}
-                drop(busy);
-            };
-            // The store would have found it.
-            let (rejected, ()) = tokio::join!(authenticate(&stored), others);
-            let rejected = rejected.unwrap();
-            assert!(
-                matches!(rejected, Authentication::TooManyFailures(_)),
-                "{rejected:?}"
-            );
-        });
+        let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
+        let access = Access::default();
+        let now = Timestamp::from_secs(60);
+        let (new, stored) = (Secret::generate().unwrap(), Secret::generate().unwrap());
+        let key = NewKey {
+            name: "a".into(),
+            plan: Plan::Free,
+            created_at: now,
+            expires_at: None,
+        };
+        store.add_key(key, &stored).await.unwrap();
+        let authenticate = async |secret: &Secret| {
+            let credentials = Credentials::Token(secret.reveal().as_bytes());
+            let last_key = LastKey::default();
+            access
+                .authenticate(&store, credentials, &last_key, ADDRESS, now)
+                .await
+        };
+        let busy = access.lookups.acquire_many(4).await.unwrap();
+        let error = authenticate(&new).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+        let others = async {
+            tokio::task::yield_now().await;
+            access.directory.apply(&KeyRecord {
+                hash: new.hash(),
+                ..record(1)
+            });
+            drop(busy);
+        };
+        let (found, ()) = tokio::join!(authenticate(&new), others);
+        assert!(matches!(found, Ok(Authentication::Key(_))), "{found:?}");
+        let busy = access.lookups.acquire_many(4).await.unwrap();
+        let others = async {
+            tokio::task::yield_now().await;
+            while access.failures.record_failure(ADDRESS, now).is_ok() {}
+            drop(busy);
+        };
+        // The store would have found it.
+        let (rejected, ()) = tokio::join!(authenticate(&stored), others);
+        let rejected = rejected.unwrap();
+        assert!(
+            matches!(rejected, Authentication::TooManyFailures(_)),
+            "{rejected:?}"
+        );
     }
 
-    #[test]
-    fn a_cancelled_lookup_counts_as_a_failure() {
+    #[tokio::test]
+    async fn a_cancelled_lookup_counts_as_a_failure() {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::Sqlite(folder.path().join("a.db"));
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().unwrap();
-        runtime.block_on(async {
-            let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
-            let access = Access::default();
-            let now = Timestamp::from_secs(60);
-            let authenticate = async || {
-                let secret = Secret::generate().unwrap();
-                let credentials = Credentials::Token(secret.reveal().as_bytes());
-                let last_key = LastKey::default();
-                let authenticated =
-                    access.authenticate(&store, credentials, &last_key, ADDRESS, now);
-                tokio::time::timeout(Duration::ZERO, authenticated).await
-            };
-            let busy = access.lookups.acquire_many(4).await.unwrap();
-            for _ in 0..60 {
-                assert!(authenticate().await.is_err());
-            }
-            drop(busy);
-            let rejected = authenticate().await.unwrap().unwrap();
-            assert!(
-                matches!(rejected, Authentication::TooManyFailures(_)),
-                "{rejected:?}"
-            );
-        });
+        let store = Store::open(&database, Mode::Migrate, 1).await.unwrap();
+        let access = Access::default();
+        let now = Timestamp::from_secs(60);
+        let authenticate = async || {
+            let secret = Secret::generate().unwrap();
+            let credentials = Credentials::Token(secret.reveal().as_bytes());
+            let last_key = LastKey::default();
+            let authenticated = access.authenticate(&store, credentials, &last_key, ADDRESS, now);
+            tokio::time::timeout(Duration::ZERO, authenticated).await
+        };
+        let busy = access.lookups.acquire_many(4).await.unwrap();
+        for _ in 0..60 {
+            assert!(authenticate().await.is_err());
+        }
+        drop(busy);
+        let rejected = authenticate().await.unwrap().unwrap();
+        assert!(
+            matches!(rejected, Authentication::TooManyFailures(_)),
+            "{rejected:?}"
+        );
     }
 
     #[test]

@@ -172,13 +172,7 @@ const TOLERANCE_MILLIS: u64 = 5;
 
 impl Clock {
     pub fn system() -> Self {
-        Self(TimeSource::System(Arc::new(Correction {
-            started: Instant::now(),
-            base: AtomicI64::new(UNKNOWN_BASE),
-            ahead: AtomicI64::new(0),
-            observed: AtomicI64::new(0),
-            was_set_back: AtomicBool::new(false),
-        })))
+        Self(TimeSource::System(Arc::new(Correction::new())))
     }
 
     /// A clock that does not move until [`Clock::set`] or [`Clock::advance`] moves it. Clones move together.
@@ -245,6 +239,16 @@ impl Clock {
 }
 
 impl Correction {
+    fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            base: AtomicI64::new(UNKNOWN_BASE),
+            ahead: AtomicI64::new(0),
+            observed: AtomicI64::new(0),
+            was_set_back: AtomicBool::new(false),
+        }
+    }
+
     fn now(&self) -> Timestamp {
         match self.base.load(Ordering::Relaxed) {
             UNKNOWN_BASE => system_time(),
@@ -343,20 +347,10 @@ mod tests {
         )
     }
 
-    fn correction() -> Correction {
-        Correction {
-            started: Instant::now(),
-            base: AtomicI64::new(UNKNOWN_BASE),
-            ahead: AtomicI64::new(0),
-            observed: AtomicI64::new(0),
-            was_set_back: AtomicBool::new(false),
-        }
-    }
-
     #[test]
     fn a_clock_that_is_wrong_by_more_than_the_uncertainty_of_a_sample_is_corrected() {
         for ahead in [86_400_000, -86_400_000, 26, -26] {
-            let correction = correction();
+            let correction = Correction::new();
             assert_eq!(sampled(&correction, ahead, 0, 40), (0, ahead));
             let now = correction.now().0 - 1_000_000_000;
             assert!((0..10_000).contains(&now), "{now}");
@@ -365,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_may_be_right_is_left_alone_even_after_a_long_round_trip() {
-        let correction = correction();
+        let correction = Correction::new();
         assert_eq!(sampled(&correction, 4, 0, 0), (4, 0));
         assert_eq!(sampled(&correction, 24, 500, 40), (4, 20));
         assert_eq!(sampled(&correction, -900, 1_000, 2_000), (4, -904));
@@ -373,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_step_of_the_system_clock_changes_only_how_far_it_is_reported_to_be_ahead() {
-        let correction = correction();
+        let correction = Correction::new();
         assert_eq!(sampled(&correction, 0, 0, 2), (0, 0));
         assert_eq!(sampled(&correction, 3_600_000, 500, 2), (0, 3_600_000));
         assert_eq!(sampled(&correction, 0, 1_000, 2), (0, 0));

@@ -15,7 +15,7 @@ pub(crate) use requests::Requests;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use mio::{Events, Interest, Poll, Token};
 
 use connection::Connection;
@@ -49,11 +49,12 @@ impl Connections {
         })
     }
 
-    /// Waits for events, and calls `completed` for each connection with a complete response.
+    /// Waits for events, and calls `completed` for each connection with a complete response, which must have the expected status.
     fn wait(
         &mut self,
         timeout: Duration,
-        mut completed: impl FnMut(usize, &mut Connection, u16) -> Result<()>,
+        expected: u16,
+        mut completed: impl FnMut(usize, &mut Connection) -> Result<()>,
     ) -> Result<()> {
         if let Err(error) = self.poll.poll(&mut self.events, Some(timeout))
             && error.kind() != std::io::ErrorKind::Interrupted
@@ -64,7 +65,11 @@ impl Connections {
             let number = event.token().0;
             let connection = self.all.get_mut(number).context("an unknown connection")?;
             if let Some(status) = connection.receive()? {
-                completed(number, connection, status)?;
+                ensure!(
+                    status == expected,
+                    "unexpected status {status} instead of {expected}"
+                );
+                completed(number, connection)?;
             }
         }
         Ok(())

@@ -48,12 +48,7 @@ pub(crate) fn scheduled(
             load.all[number].send(requests.next())?;
         }
         // No wait: a timer is coarser than the time between two requests, and this core has no other work.
-        load.wait(Duration::ZERO, |number, _, status| {
-            ensure!(
-                status == requests.status,
-                "unexpected status {status} instead of {}",
-                requests.status
-            );
+        load.wait(Duration::ZERO, requests.status, |number, _| {
             free.push(number);
             if due_of[number] >= WARM_UP {
                 times.push(began.elapsed().saturating_sub(due_of[number]));

@@ -287,18 +287,17 @@ mod tests {
     use crate::pet::NewPet;
     use crate::store::contract::Mode;
 
-    #[test]
-    fn creations_that_wait_for_the_lock_of_another_process_fail_together_however_many_they_are() {
+    #[tokio::test]
+    async fn creations_that_wait_for_the_lock_of_another_process_fail_together_however_many_they_are()
+     {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let (engine, _) = Sqlite::open(&path, Mode::Migrate, usize::MAX, None).unwrap();
         let create = || engine.create(rex());
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().unwrap();
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         let began = Instant::now();
-        let created = runtime.block_on(join_all((0..4 * MAX_BATCH).map(|_| create())));
+        let created = join_all((0..4 * MAX_BATCH).map(|_| create())).await;
         let took = began.elapsed();
         let is_unavailable = |created: &_| matches!(created, Err(StoreError::Unavailable(_)));
         assert!(created.iter().all(is_unavailable), "{created:?}");
@@ -306,7 +305,7 @@ mod tests {
         assert_eq!(engine.writer().state.waiting(), 0);
 
         other.execute_batch("COMMIT").unwrap();
-        assert!(runtime.block_on(create()).is_ok());
+        assert!(create().await.is_ok());
     }
 
     fn rex() -> Creation {
@@ -316,10 +315,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn nothing_is_acknowledged_after_the_file_was_moved_and_an_idle_writer_stops_too() {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().unwrap();
+    #[tokio::test]
+    async fn nothing_is_acknowledged_after_the_file_was_moved_and_an_idle_writer_stops_too() {
         for (idle, replaced_by_link) in [(false, false), (true, false), (false, true), (true, true)]
         {
             let folder = tempfile::tempdir().unwrap();
@@ -331,45 +328,40 @@ mod tests {
                 std::os::unix::fs::symlink(&moved, &path).unwrap();
             }
             if !idle {
-                let created = runtime.block_on(engine.create(rex()));
+                let created = engine.create(rex()).await;
                 assert!(
                     matches!(created, Err(StoreError::Unconfirmed(_))),
                     "{created:?}"
                 );
             }
-            let died = async {
-                tokio::time::timeout(5 * FILE_CHECK_INTERVAL, engine.writer().died()).await
-            };
-            assert!(runtime.block_on(died).is_ok());
+            let died = engine.writer().died();
+            let died = tokio::time::timeout(5 * FILE_CHECK_INTERVAL, died);
+            assert!(died.await.is_ok());
         }
     }
 
-    #[test]
-    fn a_large_write_is_checkpointed_at_once_and_a_small_one_is_not() {
+    #[tokio::test]
+    async fn a_large_write_is_checkpointed_at_once_and_a_small_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let (engine, _) = Sqlite::open(&path, Mode::Migrate, 1, None).unwrap();
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = runtime.enable_all().build().unwrap();
-        let grown = |table: &'static str, checkpoint| {
+        let grown = async |table: &'static str, checkpoint| {
             let before = std::fs::metadata(&path).unwrap().len();
-            runtime.block_on(async {
-                let create = move |connection: &Connection| {
-                    let blob = "AS SELECT zeroblob(100000) AS blob";
-                    connection.execute_batch(&format!("CREATE TABLE {table} {blob}"))
-                };
-                engine.writer.run(create, checkpoint).await.unwrap();
-                // The next one waits for the checkpoint.
-                engine.writer.run(|_| Ok(()), false).await.unwrap();
-            });
+            let create = move |connection: &Connection| {
+                let blob = "AS SELECT zeroblob(100000) AS blob";
+                connection.execute_batch(&format!("CREATE TABLE {table} {blob}"))
+            };
+            engine.writer.run(create, checkpoint).await.unwrap();
+            // The next one waits for the checkpoint.
+            engine.writer.run(|_| Ok(()), false).await.unwrap();
             std::fs::metadata(&path).unwrap().len() - before
         };
-        assert_eq!(grown("small", false), 0);
-        assert!(grown("large", true) > 200_000);
+        assert_eq!(grown("small", false).await, 0);
+        assert!(grown("large", true).await > 200_000);
     }
 
-    #[test]
-    fn a_creation_waits_for_an_import_longer_than_for_any_other_lock() {
+    #[tokio::test]
+    async fn a_creation_waits_for_an_import_longer_than_for_any_other_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let (engine, _) = Sqlite::open(&path, Mode::Migrate, 1, None).unwrap();
@@ -381,12 +373,7 @@ mod tests {
             other.execute_batch("COMMIT").unwrap();
             drop(import);
         });
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let created = runtime
-            .enable_all()
-            .build()
-            .unwrap()
-            .block_on(engine.create(rex()));
+        let created = engine.create(rex()).await;
         assert!(created.is_ok(), "{created:?}");
         release.join().unwrap();
     }
