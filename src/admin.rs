@@ -144,11 +144,11 @@ impl Service for Admin {
         let result = result.unwrap_or_else(|cause| Err(ApiError::Internal { cause }));
         result.unwrap_or_else(|error| {
             let id = exchange.id.as_str();
+            // The outage is logged once, but an open page fails again and again.
+            let is_known =
+                matches!(error, ApiError::Unavailable { .. }) && self.sources.readiness.in_outage();
             match error.cause() {
-                // The outage is logged once, but an open page fails again and again.
-                Some(cause) if self.sources.readiness.in_outage() => {
-                    tracing::debug!(id, cause, "admin request failed");
-                }
+                Some(cause) if is_known => tracing::debug!(id, cause, "admin request failed"),
                 Some(cause) => tracing::error!(id, cause, "admin request failed"),
                 None => {}
             }

@@ -150,7 +150,7 @@ fn last_use_is_the_time_of_the_last_request() {
 fn a_last_use_that_was_stored_while_the_clock_was_ahead_is_replaced_by_the_next_one() {
     let (mut app, ..) = App::start();
     let (id, key) = app.issue(enterprise(3, 100), None);
-    app.clock.set(START.plus(secs(86_400)));
+    app.clock.set(START.plus(secs(30 * 86_400)));
     served(&key, 1);
     app.restart();
     app.clock.set(START);
@@ -232,6 +232,26 @@ fn a_batch_of_usage_is_added_once_however_often_and_concurrently_it_is_sent() {
         }
         assert_eq!(usage(&app, id), [day("2026-11-16", 3 * times, times)]);
     }
+}
+
+#[test]
+fn a_batch_that_is_sent_late_does_not_move_the_last_use_back() {
+    let (app, ..) = App::start();
+    let (id, _) = app.issue(enterprise(9, 9), None);
+    let key = app.stored_key(id).identity();
+    let later = START.plus(secs(3_600));
+    for last in [later, START] {
+        let on = DayUsage {
+            day: START.day(),
+            requests: 1,
+            rejected: 0,
+            last,
+        };
+        let mut recorder = UsageRecorder::new().expect("randomness");
+        let batch = Arc::new(recorder.batch([(key, on)], last));
+        app.block_on(app.store().record_usage(&batch)).unwrap();
+    }
+    assert_eq!(app.stored_key(id).last_used_at, Some(later));
 }
 
 #[test]

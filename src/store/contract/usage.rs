@@ -57,7 +57,12 @@ impl UsageBatch {
     /// Whether it is too old to be sent again: the store might no longer know its number. Half the retention is left for clocks
     /// that differ.
     pub fn is_too_old(&self, now: Timestamp) -> bool {
-        self.made_at <= now.minus(Self::RETENTION / 2)
+        self.expires_at() <= now
+    }
+
+    /// Returns when it is too old to be sent. A key whose last use was stored as later than that was used while the clock was ahead.
+    pub(crate) fn expires_at(&self) -> Timestamp {
+        self.made_at.plus(Self::RETENTION / 2)
     }
 }
 

@@ -27,7 +27,7 @@ const ADD_USAGE: &str = "INSERT INTO usage_by_day (day, api_key_id, requests, re
      ON CONFLICT (day, api_key_id) DO UPDATE
      SET requests = usage_by_day.requests + excluded.requests, refused = usage_by_day.refused + excluded.refused";
 
-/// A last use from the future, stored while the clock was ahead, is replaced.
+/// A last use after $4 was stored while the clock was ahead, and is replaced.
 const SET_LAST_USED: &str = "UPDATE api_keys SET last_used_at = greatest(CASE WHEN last_used_at <= $4 THEN last_used_at END, used.last)
      FROM (SELECT id, created_at, max(last) AS last FROM unnest($1::int8[], $2::int8[], $3::int8[]) AS one (id, created_at, last)
          GROUP BY id, created_at) AS used
@@ -115,7 +115,8 @@ async fn add(transaction: &Transaction<'_>, batch: &UsageBatch) -> PgResult<()> 
     let rejected = column(|of_day| of_day.rejected.into());
     let last = column(|of_day| of_day.last.as_millis());
     let counted: [SqlValue<'_>; 5] = [&days, &keys, &created, &requests, &rejected];
-    let touched: [SqlValue<'_>; 4] = [&keys, &created, &last, &made_at];
+    let expires_at = batch.expires_at().as_millis();
+    let touched: [SqlValue<'_>; 4] = [&keys, &created, &last, &expires_at];
     // Sent together, for one round trip.
     let (counted, touched) = tokio::join!(
         biased;

@@ -52,9 +52,9 @@ impl Sqlite {
     }
 }
 
-/// Adds a batch, unless its ID was recorded before. A last use from the future, stored while the clock was ahead, is replaced.
+/// Adds a batch, unless its ID was recorded before. A last use that was stored while the clock was ahead is replaced.
 fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
-    let made_at = batch.made_at.as_millis();
+    let (made_at, expires_at) = (batch.made_at.as_millis(), batch.expires_at().as_millis());
     let recorded = connection
         .prepare_cached(
             "INSERT INTO use_batches (recorder, number, made_at) VALUES (?1, ?2, ?3)
@@ -76,7 +76,7 @@ fn add(connection: &Connection, batch: &UsageBatch) -> rusqlite::Result<()> {
     )?;
     for (key, on) in &batch.usage {
         let (id, created_at) = (key.id.0, key.created_at.as_millis());
-        if touch.execute([id, created_at, on.last.as_millis(), made_at])? > 0 {
+        if touch.execute([id, created_at, on.last.as_millis(), expires_at])? > 0 {
             count.execute(params![on.day.to_string(), id, on.requests, on.rejected])?;
         }
     }
