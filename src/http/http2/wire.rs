@@ -16,6 +16,10 @@ use super::frames::Frames;
 /// The maximum number of bytes that are collected: one TLS record.
 const MAX_COLLECTED: usize = 16 * 1024;
 
+/// The bytes that are read at once. Then the other connections of the thread have their turn: a client that sends small frames as fast
+/// as it can would delay them for as long as it takes to process megabytes.
+const MAX_READ_AT_ONCE: usize = 16 * 1024;
+
 thread_local! {
     /// A buffer that no connection needs at the moment. Only a connection with something to send has one.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
@@ -42,6 +46,8 @@ struct WireState<IO> {
     /// Since when the client has not been reading all that is sent, and how much it has read since.
     blocked: Option<(Instant, usize)>,
     has_received: bool,
+    /// How many bytes have been read since the last pause.
+    read_at_once: usize,
 }
 
 impl<IO> Clone for Wire<IO> {
@@ -60,6 +66,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Wire<IO> {
             head: None,
             blocked: None,
             has_received: false,
+            read_at_once: 0,
         })))
     }
 
@@ -169,8 +176,18 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncRead for Wire<IO> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let inner = &mut *self.0.borrow_mut();
+        if inner.read_at_once >= MAX_READ_AT_ONCE {
+            inner.read_at_once = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buf.filled().len();
-        ready!(Pin::new(&mut inner.io).poll_read(cx, buf))?;
+        let Poll::Ready(read) = Pin::new(&mut inner.io).poll_read(cx, buf) else {
+            inner.read_at_once = 0;
+            return Poll::Pending;
+        };
+        read?;
+        inner.read_at_once += buf.filled().len() - before;
         inner.has_received = true;
         inner.head = match (inner.frames.read(&buf.filled()[before..]), inner.head) {
             (None, _) => None,
@@ -230,7 +247,9 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<IO> {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Waker;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Wake, Waker};
 
     use super::*;
 
@@ -268,6 +287,66 @@ mod tests {
         fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
             self.poll_flush(cx)
         }
+    }
+
+    /// Always has more to read.
+    struct Endless;
+
+    impl AsyncRead for Endless {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            buf.put_slice(&vec![0; buf.remaining()]);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// Whether the task was woken.
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_client_that_sends_without_a_pause_gives_others_their_turn() {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut wire = Wire::new(Endless);
+        let mut is_ready = || {
+            let mut part = [0; MAX_READ_AT_ONCE / 2];
+            let mut buf = ReadBuf::new(&mut part);
+            let cx = &mut Context::from_waker(&waker);
+            Pin::new(&mut wire).poll_read(cx, &mut buf).is_ready()
+        };
+        assert_eq!([is_ready(), is_ready()], [true, true]);
+        assert!(!woken.0.load(Ordering::Relaxed));
+        assert!(!is_ready());
+        assert!(woken.0.load(Ordering::Relaxed));
+        assert!(is_ready());
     }
 
     #[test]
