@@ -73,7 +73,7 @@ fn everything_can_be_done_by_keyboard() {
         browser.run("return location.hash", json!([])),
         "#errors-rate_limited"
     );
-    assert_eq!(browser.text("#contents [aria-current]"), "Errors");
+    browser.wait_for("#contents [aria-current]", "Errors");
 
     // Every control has a place in the order of focus, and shows it.
     let unreachable = "return [...document.querySelectorAll('main button, main input, main summary, main pre, main a, main select, main textarea')] \

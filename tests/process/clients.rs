@@ -7,7 +7,7 @@ use harness::Process;
 use crate::{PROGRAM, folder, large_key};
 
 /// How often each client sends each body.
-const TRIES: usize = 20;
+const TRIES: usize = 10;
 
 /// The target of the request, and the expected status.
 struct Case<'a> {

@@ -132,7 +132,9 @@ fn nothing_is_created_in_the_source_during_a_copy_even_by_a_node_that_is_started
     let node = Process::serve(PROGRAM, folder.path(), &["--database", &source]);
     let client = node.client(Some(&key));
     let rex = json!({"name": "Rex", "categoryId": 1});
-    assert_eq!(client.get("/v1/pets?limit=1").status, 200);
+    eventually(Duration::from_secs(10), "a list", || {
+        client.get("/v1/pets?limit=1").status == 200
+    });
     assert_eq!(client.create(&rex).status, 503);
     assert_eq!(copying.try_wait().expect("a child"), None, "it still runs");
     copying.kill().expect("a child");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::statvfs;
 use rustix::process::{Signal, geteuid};
 use tempfile::TempDir;
 
@@ -35,6 +36,10 @@ const SETTINGS: [&str; 5] = [
     "shared_buffers=16MB",
     "full_page_writes=off",
 ];
+
+/// Where clusters are, if it has enough room: a cluster is a thousand files, and what is in memory survives the crash of a server, too.
+const MEMORY: &str = "/dev/shm";
+const MIN_ROOM: u64 = 4 << 30;
 
 /// A PostgreSQL server with an empty cluster. It stops when this is dropped, or when the test process ends.
 #[derive(Debug)]
@@ -75,7 +80,7 @@ impl Postgres {
             binaries: binaries(),
             port: free_port(),
             daemon: Mutex::new(None),
-            folder: TempDir::with_prefix("postgres-").expect("a folder"),
+            folder: TempDir::with_prefix_in("postgres-", parent()).expect("a folder"),
             has_tls,
         }
     }
@@ -304,6 +309,14 @@ fn binaries() -> PathBuf {
         .max();
     let (_, folder) = newest.expect("PostgreSQL is installed; ./test cluster does that");
     folder.into()
+}
+
+fn parent() -> PathBuf {
+    let has_room = statvfs(MEMORY).is_ok_and(|it| it.f_bavail * it.f_frsize >= MIN_ROOM);
+    match has_room {
+        true => MEMORY.into(),
+        false => std::env::temp_dir(),
+    }
 }
 
 /// Whether this state, in the file with the process ID, is that of a server or a standby that accepts connections.

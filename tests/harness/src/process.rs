@@ -271,6 +271,10 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            self.read_rest();
+            eprint!("{}", self.log());
+        }
     }
 }
 
