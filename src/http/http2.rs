@@ -110,7 +110,11 @@ pub(super) async fn serve<S: Service + 'static>(
         // The window updates of a client that has not read everything yet would reset the connection.
         let (wire, timer) = (&mut served.wire, &mut served.deadlines.timer);
         let progress = &served.context.progress;
-        poll_fn(|cx| linger.poll(wire, timer.as_mut(), progress, cx)).await;
+        poll_fn(|cx| {
+            wire.begin_turn();
+            linger.poll(wire, timer.as_mut(), progress, cx)
+        })
+        .await;
     }
 }
 
@@ -132,6 +136,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin, S: Service + 'static> ServedConnection<
     /// Makes all progress that is possible. Ready when the connection has ended: with true if that was after its last response, and
     /// not because of an error, a timeout or an eviction.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.wire.begin_turn();
         let progress = &self.context.progress;
         progress.activity().store_waker(cx.waker());
         if let Poll::Ready(is_complete) = self.poll_connection(cx) {
