@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use tokio::sync::{Semaphore, oneshot};
 
-/// The maximum number of lookups at a time. A resolver may hang, and those who wait for it give up and try again.
+/// The maximum number of lookups at a time. They may hang, and those who wait for them give up and try again.
 const MAX_LOOKUPS: usize = 64;
 
 /// Does the work on a new thread with this name. The error is that there is no thread for it, or that it has panicked.
@@ -23,20 +23,32 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
         .map_err(|_| io::Error::other("a thread has panicked; see the log"))
 }
 
-/// The addresses of a host.
-pub(crate) async fn lookup_host(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![(address, port).into()]);
+/// Looks up hosts. The servers of each kind have their own: the name server of one kind may hang, and that of another one work.
+pub(crate) struct Resolver(Semaphore);
+
+impl Resolver {
+    pub(crate) const fn new() -> Self {
+        Self(Semaphore::const_new(MAX_LOOKUPS))
     }
-    static LOOKUPS: Semaphore = Semaphore::const_new(MAX_LOOKUPS);
-    let hang = |_| io::Error::other("too many lookups of hosts hang");
-    let slot = LOOKUPS.try_acquire().map_err(hang)?;
-    let host = host.to_owned();
-    let lookup = move || {
-        let _slot = slot;
-        (host, port).to_socket_addrs()
-    };
-    Ok(run_blocking("lookup", lookup).await??.collect())
+
+    /// The addresses of a host.
+    pub(crate) async fn lookup(
+        &'static self,
+        host: &str,
+        port: u16,
+    ) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(vec![(address, port).into()]);
+        }
+        let hang = |_| io::Error::other("too many lookups of hosts hang");
+        let slot = self.0.try_acquire().map_err(hang)?;
+        let host = host.to_owned();
+        let lookup = move || {
+            let _slot = slot;
+            (host, port).to_socket_addrs()
+        };
+        Ok(run_blocking("lookup", lookup).await??.collect())
+    }
 }
 
 #[cfg(test)]
@@ -53,11 +65,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_host_has_its_addresses() {
+        static RESOLVER: Resolver = Resolver::new();
         let address = "127.0.0.1:80".parse().expect("an address");
         for host in ["127.0.0.1", "localhost"] {
-            let addresses = lookup_host(host, 80).await.expect("addresses");
+            let addresses = RESOLVER.lookup(host, 80).await.expect("addresses");
             assert!(addresses.contains(&address), "{host}: {addresses:?}");
         }
-        assert!(lookup_host("no host", 80).await.is_err());
+        assert!(RESOLVER.lookup("no host", 80).await.is_err());
     }
 }

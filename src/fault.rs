@@ -16,6 +16,8 @@ pub enum Fault {
     WorkerHangs,
     /// Panics when a SIGHUP reads the certificate.
     ReloadPanics,
+    /// Blocks the thread that reads the certificate after a SIGHUP for a minute.
+    ReloadHangs,
     /// No fault: takes 8 s to migrate an embedded database.
     SlowMigration,
     /// Filters new connections on a socket that the next server uses, too.

@@ -135,7 +135,10 @@ impl Live {
             Ok((counts, began.elapsed()))
         };
         let counted = off_thread(count).await;
-        let (counts, took) = counted.unwrap_or_else(|error| (Err(error), Duration::ZERO));
+        let (counts, took) = match counted {
+            Ok((counts, took)) => (counts.map_err(ApiError::from), took),
+            Err(error) => (Err(error), Duration::ZERO),
+        };
         match counts {
             Ok(counts) => {
                 let pause = pause_after(took, COUNT_PAUSE_FACTOR);
@@ -143,7 +146,7 @@ impl Live {
                 pause
             }
             Err(error) => {
-                tracing::debug!(%error, "the animals could not be counted");
+                tracing::debug!(cause = error.cause(), "the animals could not be counted");
                 pause_after(took, FAILED_COUNT_PAUSE_FACTOR)
             }
         }

@@ -6,9 +6,13 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
+use crate::api::ApiError;
 use crate::http::catch_panic;
 use crate::mutex::lock;
 use crate::store::{self, StoreError};
+
+/// A client can send more than run as fast as it likes, so this is no error in the log.
+const TOO_MANY: &str = "Too many long lists are being read. Try again in a moment.";
 
 /// How many requests may wait for such a read. More could take every connection of the admin listener: one that waits for the server is
 /// never evicted, so those of health checks would be rejected.
@@ -35,7 +39,7 @@ impl Limits {
 /// request that waits for it may be cancelled.
 pub(super) async fn off_thread<T: Send + 'static>(
     read: impl AsyncFnOnce() -> store::Result<T> + Send + 'static,
-) -> store::Result<T> {
+) -> Result<T, ApiError> {
     static LIMITS: Limits = Limits::new();
     within(&LIMITS, read).await
 }
@@ -43,8 +47,8 @@ pub(super) async fn off_thread<T: Send + 'static>(
 async fn within<T: Send + 'static>(
     limits: &'static Limits,
     read: impl AsyncFnOnce() -> store::Result<T> + Send + 'static,
-) -> store::Result<T> {
-    let too_many = |_| StoreError::Unavailable("too many long reads at a time".into());
+) -> Result<T, ApiError> {
+    let too_many = |_| ApiError::UnavailableWithMessage(TOO_MANY.to_owned());
     let _place = limits.reads.try_acquire().map_err(too_many)?;
     let failed = |error: &dyn std::fmt::Display| StoreError::Failed(error.to_string());
     let slot = limits.running.acquire().await;
@@ -65,7 +69,7 @@ async fn within<T: Send + 'static>(
         failed(&panic)
     })?;
     let read = read.map_err(|error| failed(&error))?;
-    read.unwrap_or_else(|| Err(failed(&"no slot")))
+    Ok(read.unwrap_or_else(|| Err(failed(&"no slot")))?)
 }
 
 #[cfg(test)]
@@ -84,7 +88,7 @@ mod tests {
         let runtime = runtime.thread_stack_size(1 << 60).build().unwrap();
         for _ in 0..2 * MAX_RUNNING {
             let read = runtime.block_on(within(&LIMITS, async || Ok(())));
-            assert!(matches!(read, Err(StoreError::Failed(_))), "{read:?}");
+            assert!(matches!(read, Err(ApiError::Internal { .. })), "{read:?}");
         }
         assert_eq!(LIMITS.running.available_permits(), MAX_RUNNING);
     }
@@ -97,8 +101,10 @@ mod tests {
             Ok(())
         };
         let done = join_all((0..64).map(|_| within(&LIMITS, read))).await;
-        let failed = done.iter().filter(|done| done.is_err()).count();
-        assert_eq!(failed, 64 - MAX_READS);
+        let rejected = done.iter().filter_map(|done| done.as_ref().err());
+        let rejected: Vec<_> = rejected.collect();
+        assert_eq!(rejected.len(), 64 - MAX_READS);
+        assert!(rejected.iter().all(|error| error.cause().is_none()));
         assert!(within(&LIMITS, read).await.is_ok());
     }
 }

@@ -90,4 +90,8 @@ impl Shared {
     pub(super) async fn flush_bans(&self) -> store::Result<()> {
         self.write_behind.flush_bans(&self.store).await
     }
+
+    pub(super) async fn join_flush_of_bans(&self) -> store::Result<()> {
+        self.write_behind.join_flush_of_bans(&self.store).await
+    }
 }

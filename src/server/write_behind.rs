@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
+use tokio::sync::MutexGuard;
 
 use super::pace;
 use crate::access::{Directory, SecretGrant};
@@ -55,7 +56,22 @@ impl WriteBehind {
     /// Stores the bans; those that cannot be stored are kept for the next flush. Repeating one changes nothing: the store accepts
     /// only a later one, or the correction of the one that it has.
     pub(super) async fn flush_bans(&self, store: &Store) -> store::Result<()> {
-        let _flushing = self.flushing_bans.lock().await;
+        let flushing = self.flushing_bans.lock().await;
+        self.store_bans(store, flushing).await?;
+        self.join_flush_of_bans(store).await
+    }
+
+    /// The same, but returns at once if a flush is in progress, which stores those that were recorded meanwhile, too.
+    pub(super) async fn join_flush_of_bans(&self, store: &Store) -> store::Result<()> {
+        while !lock(&self.bans).is_empty()
+            && let Ok(flushing) = self.flushing_bans.try_lock()
+        {
+            self.store_bans(store, flushing).await?;
+        }
+        Ok(())
+    }
+
+    async fn store_bans(&self, store: &Store, _flushing: MutexGuard<'_, ()>) -> store::Result<()> {
         let mut taken = TakenEntries::all([&self.bans]);
         while !taken.list.is_empty() {
             let count = match store.is_shared() {
@@ -313,6 +329,33 @@ mod tests {
         block_on(write_behind.flush_bans(&store)).unwrap();
         let stored = block_on(store.key(key.id)).unwrap().unwrap();
         assert_eq!(stored.ban, Some(ban(NOW)));
+    }
+
+    #[test]
+    fn bans_that_are_recorded_during_a_flush_do_not_wait_for_it_and_are_stored_by_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _, keys) = many_keys(&folder, 80);
+        let write_behind = WriteBehind::new(1).unwrap();
+        let ban = Ban {
+            started_at: NOW,
+            until: NOW.plus(Duration::from_secs(300)),
+        };
+        let other = rusqlite::Connection::open(folder.path().join("a.db")).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        write_behind.record_ban(keys[0].identity, ban.into());
+        let first = write_behind.flush_bans(&store);
+        let others = async {
+            for key in &keys[1..] {
+                write_behind.record_ban(key.identity, ban.into());
+                write_behind.join_flush_of_bans(&store).await.unwrap();
+            }
+            other.execute_batch("ROLLBACK").unwrap();
+        };
+        block_on(join(first, others)).0.unwrap();
+        for key in &keys {
+            let stored = block_on(store.key(key.identity.id)).unwrap().unwrap();
+            assert_eq!(stored.ban, Some(ban));
+        }
     }
 
     #[test]

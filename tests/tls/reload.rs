@@ -1,7 +1,7 @@
 //! Certificates that are replaced while the server runs.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use harness::{Certificate, Client, Process, eventually};
@@ -142,15 +142,38 @@ fn a_bad_pair_keeps_the_old_one_and_is_logged_and_counted() {
     assert_eq!(metric(&process, FAILURES), failures);
 }
 
+/// A server with this fault.
+fn serve_with_fault(folder: &Path, fault: &str) -> Process {
+    let vars = [("ANIMAL_STORE_FAULT", fault)];
+    let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+    let args = [&["serve"][..], &listen, &tls].concat();
+    Process::start(PROGRAM, folder, &args, &vars)
+}
+
+#[test]
+fn a_read_of_the_certificate_that_hangs_is_a_failure_and_does_not_delay_the_shutdown() {
+    let folder = folder();
+    Certificate::new().write(folder.path());
+    let mut process = serve_with_fault(folder.path(), "reload-hangs");
+    // The thread that receives it may not have begun yet.
+    eventually(Duration::from_secs(15), "a read that hangs", || {
+        process.signal("HUP");
+        std::thread::sleep(Duration::from_millis(100));
+        process.log().contains("fault ReloadHangs")
+    });
+    assert_eq!(metric(&process, FAILURES), 0.0);
+    logged(&process, &["ERROR", "no response for 10 s"]);
+    assert_eq!(metric(&process, FAILURES), 1.0);
+    process.signal("TERM");
+    assert_eq!(process.ends_within(Duration::from_secs(10)), Some(0));
+}
+
 #[test]
 fn a_panic_while_the_certificate_is_read_is_a_failure_and_the_next_read_works() {
     let folder = folder();
     Certificate::new().write(folder.path());
-    let vars = [("ANIMAL_STORE_FAULT", "reload-panics")];
-    let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-    let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
-    let args = [&["serve"][..], &listen, &tls].concat();
-    let process = Process::start(PROGRAM, folder.path(), &args, &vars);
+    let process = serve_with_fault(folder.path(), "reload-panics");
     // The thread that receives it may not have begun yet.
     eventually(Duration::from_secs(15), "a failure", || {
         process.signal("HUP");

@@ -9,12 +9,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::blocking::lookup_host;
+use crate::blocking::Resolver;
 use crate::staggered::first_success;
 use crate::tls::ClientTls;
 
 /// How long one address of a name has before the next one is tried as well.
 const STAGGER_DELAY: Duration = Duration::from_millis(100);
+
+static RESOLVER: Resolver = Resolver::new();
 
 /// Opens a connection to one of the addresses of the server's name, and spawns the task that drives it.
 pub(super) async fn open(
@@ -25,7 +27,7 @@ pub(super) async fn open(
     let ConnectionAddr::Tcp(host, port) = info.addr() else {
         return Err((ErrorKind::InvalidClientConfig, "not an address").into());
     };
-    let addresses = lookup_host(host, *port).await?;
+    let addresses = RESOLVER.lookup(host, *port).await?;
     let attempts = addresses.into_iter().map(|address| {
         let (settings, config) = (info.redis_settings(), config.clone());
         async move {

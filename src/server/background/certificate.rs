@@ -2,11 +2,12 @@
 //! replaced links, and changes on network file systems; a SIGHUP reads them immediately. Its expiry is checked when it is loaded or
 //! replaced; later, only the metric shows it.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::blocking::run_blocking;
 use crate::config::TlsFiles;
@@ -17,6 +18,9 @@ use crate::server::shared::Shared;
 
 /// How often the files are read.
 const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The time after which it is a failure that they have not been read.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn load(files: &TlsFiles) -> anyhow::Result<Tls> {
     Tls::load(files.cert.clone(), files.key.clone()).map_err(|error| {
@@ -55,6 +59,7 @@ pub(super) async fn run(shared: &Shared) {
         Some(hangups) => drop(hangups.recv().await),
         None => std::future::pending().await,
     };
+    let failures = &shared.metrics.background_failures[BackgroundTask::Certificate as usize];
     let mut had_run = true;
     loop {
         let is_hangup = tokio::select! {
@@ -62,12 +67,25 @@ pub(super) async fn run(shared: &Shared) {
             () = hangup() => true,
         };
         let reading = tls.clone();
-        // Files may be on a network file system.
-        let read = run_blocking("certificate", move || {
+        let mut read = pin!(run_blocking("certificate", move || {
             Fault::ReloadPanics.panic_if(|| is_hangup);
+            Fault::ReloadHangs.hang_if(|| is_hangup);
             reading.reload(is_hangup)
-        });
-        let read = read.await;
+        }));
+        let read = match timeout(READ_TIMEOUT, read.as_mut()).await {
+            Ok(read) => read,
+            Err(_) => {
+                // They may be on a network file system. There is never a second thread that hangs.
+                failures.add(1);
+                tracing::error!(
+                    "the files of the certificate cannot be read: no response for {} s; not logged again until there is one",
+                    READ_TIMEOUT.as_secs()
+                );
+                let read = read.await;
+                tracing::info!("there is a response to the read of the certificate's files");
+                read
+            }
+        };
         let has_run = read.is_ok();
         match read.map_err(anyhow::Error::from).and_then(|read| Ok(read?)) {
             Ok(Reload::Skipped) => {}
@@ -77,7 +95,7 @@ pub(super) async fn run(shared: &Shared) {
                 publish_expiry(tls, shared);
             }
             Err(error) => {
-                shared.metrics.background_failures[BackgroundTask::Certificate as usize].add(1);
+                failures.add(1);
                 // One that did not run, for lack of a thread or because of a panic, is logged only the first time in a row. An invalid
                 // pair is an error once, and again for each SIGHUP: otherwise, files that have not changed are skipped.
                 if has_run || had_run {

@@ -74,7 +74,7 @@ impl Pipeline {
         }
         if let Some(change) = decision.unstored_ban {
             // One that is only corrected was logged when it began. During an outage, the node that imposed it has logged it, but
-            // cannot store it yet. Otherwise nobody has: that node was killed, or did not get the reply with the ban.
+            // cannot store it yet. Otherwise, most likely nobody has: that node was killed, or did not get the reply with the ban.
             if change.replaces.is_none() && !self.shared.readiness.in_outage() {
                 self.log_ban(key.identity, &change.ban);
             }
@@ -113,7 +113,7 @@ impl Pipeline {
         let shared = Arc::clone(&self.shared);
         shared.write_behind.record_ban(key, ban);
         tokio::task::spawn_local(async move {
-            if let Err(error) = shared.flush_bans().await {
+            if let Err(error) = shared.join_flush_of_bans().await {
                 match shared.readiness.in_outage() {
                     true => tracing::debug!(%error, "a ban could not be stored yet"),
                     false => tracing::warn!(%error, "a ban could not be stored yet"),

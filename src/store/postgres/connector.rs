@@ -20,7 +20,7 @@ use super::error::{PgError, PgResult};
 use super::fault;
 use super::tls::PgStream;
 use super::tls_failures::TlsFailures;
-use crate::blocking::lookup_host;
+use crate::blocking::Resolver;
 use crate::fault::Fault;
 use crate::mutex::lock;
 use crate::staggered::first_success;
@@ -33,6 +33,8 @@ pub(super) const MAX_CONNECTIONS: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const DEFAULT_PORT: u16 = 5432;
+
+static RESOLVER: Resolver = Resolver::new();
 
 /// How long one server has before the next one is tried as well.
 const STAGGER_DELAY: Duration = Duration::from_millis(750);
@@ -271,7 +273,7 @@ async fn addresses(server: &Config) -> std::io::Result<Vec<Config>> {
         return Ok(vec![server.clone()]);
     };
     let port = server.get_ports().first().copied().unwrap_or(DEFAULT_PORT);
-    let found = lookup_host(name, port).await?;
+    let found = RESOLVER.lookup(name, port).await?;
     let at = |address: SocketAddr| {
         let mut server = server.clone();
         server.hostaddr(address.ip());
