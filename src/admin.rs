@@ -28,8 +28,8 @@ use http::Method;
 use crate::access::Access;
 use crate::access::proxy::Client;
 use crate::api::ApiError;
+use crate::api::head_check::check_head;
 use crate::api::operation::READ_METHODS;
-use crate::api::request_form::check_head;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::health;
@@ -155,7 +155,7 @@ impl Service for Admin {
             // Its handler has not logged it. The path is safe to log: only IDs vary in it.
             if matches!(error, ApiError::Unconfirmed { .. }) {
                 let subject = format!("{} {}", head.method, head.path);
-                tracing::warn!(subject, client = %client.address, "a change may have been made");
+                tracing::warn!(id, subject, client = %client.address, "a change may have been made: the database has not confirmed it");
             }
             error.response()
         })

@@ -10,13 +10,13 @@ pub(crate) mod docs;
 pub mod document;
 pub(crate) mod error;
 mod get_pet;
+pub(crate) mod head_check;
 mod idempotency;
 mod link;
 mod list_orders;
 mod list_pets;
 pub(crate) mod operation;
 pub(crate) mod query;
-pub(crate) mod request_form;
 pub(crate) mod url;
 
 pub(crate) use error::ApiError;

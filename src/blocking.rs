@@ -23,7 +23,7 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
         .map_err(|_| io::Error::other("a thread has panicked; see the log"))
 }
 
-/// Looks up hosts. The servers of each kind have their own: the name server of one kind may hang, and that of another one work.
+/// Looks up hosts. There is one for each kind of server, so that lookups of one kind that hang do not block those of another.
 pub(crate) struct Resolver(Semaphore);
 
 impl Resolver {
@@ -40,7 +40,7 @@ impl Resolver {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(vec![(address, port).into()]);
         }
-        let hang = |_| io::Error::other("too many lookups of hosts hang");
+        let hang = |_| io::Error::other("too many host lookups are hanging: check the name server");
         let slot = self.0.try_acquire().map_err(hang)?;
         let host = host.to_owned();
         let lookup = move || {

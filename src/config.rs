@@ -221,7 +221,7 @@ fn is_loopback(listen: SocketAddr) -> bool {
 pub(crate) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        // It also takes connections of IPv4. There is no other where IPv6 is disabled.
+        // It also accepts IPv4, which is all that it gets where IPv6 is disabled.
         IpAddr::V6(ip) if ip.is_unspecified() => match UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)) {
             Ok(_) => Ipv6Addr::LOCALHOST.into(),
             Err(_) => Ipv4Addr::LOCALHOST.into(),

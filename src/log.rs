@@ -1,5 +1,5 @@
-//! The log on standard error: one line for each request, and events. Lines are buffered and written by a separate thread, so that
-//! no request waits for a slow terminal or pipe. Query strings, paths and headers of requests are not logged, because they could
+//! The log on standard error: one line for each request to the API listener, except health checks, and events. Lines are buffered
+//! and written by a separate thread, so that no request waits for a slow terminal or pipe. Query strings, paths and headers of requests are not logged, because they could
 //! contain a misplaced secret. The exceptions: the path of a change by the admin API, in which only IDs vary; a valid
 //! `X-Request-Id`; and, from a trusted proxy, the client's address.
 

@@ -46,6 +46,7 @@ pub(crate) use traces::Traces;
 const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 /// Streams of HTTP/2 on the admin listener: a dashboard has one open all the time, and loads several files at once.
+/// Sixteen for each connection, of which one address gets at most three quarters.
 const MAX_ADMIN_STREAMS: Maximum = Maximum {
     total: 16 * MAX_ADMIN_CONNECTIONS,
     per_address: 12 * MAX_ADMIN_CONNECTIONS,

@@ -1,4 +1,4 @@
-//! The address of a client behind trusted proxies: the last one in `X-Forwarded-For` that was not added by a trusted proxy.
+//! The address of a client behind trusted proxies: the last one in `X-Forwarded-For` that is not the address of a trusted proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;

@@ -61,7 +61,8 @@ impl Guard {
         }
     }
 
-    /// Checks that the request is addressed to an IP address, to this machine, or to a name that is configured.
+    /// Checks that the request is addressed to an IP address that is neither unspecified nor IPv4-mapped, to `localhost`, or to a name
+    /// of `--admin-host`.
     pub(super) fn check_host(&self, head: &Head<'_>) -> Result<(), ApiError> {
         let authority = Authority::of(head)?;
         let is_ours = authority.is_some_and(|authority| self.is_ours(authority.as_bytes()));

@@ -1,4 +1,4 @@
-//! Reads that may take a long time.
+//! Runs reads that may take a long time on another thread, and limits how many run and wait.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};

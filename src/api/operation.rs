@@ -59,7 +59,9 @@ operations! {
     ListPets    "listPets"    GET   "/pets"          Stability::Stable;
     CreatePet   "createPet"   POST  "/pets"          Stability::Stable;
     GetPet      "getPet"      GET   "/pets/{petId}"  Stability::Deprecated(Deprecation {
+        // 2026-11-15
         since: Timestamp::from_secs(1_794_700_800),
+        // 2030-12-05
         sunset: Timestamp::from_secs(1_922_659_200),
         successor: "/pets?status=available",
     });

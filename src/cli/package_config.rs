@@ -1,4 +1,5 @@
-//! `packaging/config.toml`, the configuration file of the package: it has every option, as the command line defines it.
+//! Tests that make `packaging/config.toml`, the configuration file of the package, from the options of the command line, and compare
+//! it with the committed one.
 
 use clap::builder::ArgAction;
 

@@ -144,13 +144,13 @@ fn describe(reactivated: Option<&ReactivatedKeys>) -> Vec<String> {
     if !revoked.is_empty() {
         let keys = list(revoked);
         lines.push(format!(
-            "the restore makes keys valid again that were revoked since the backup: {keys}"
+            "the restore makes keys that were revoked since the backup valid again: {keys}"
         ));
     }
     if !rotated.is_empty() {
         let keys = list(rotated);
         lines.push(format!(
-            "the restore gives keys their former secrets again that were rotated since the backup: {keys}"
+            "the restore gives keys that were rotated since the backup their former secrets again: {keys}"
         ));
     }
     lines

@@ -90,7 +90,8 @@ impl DatabaseOptions {
     }
 }
 
-// Its value is read before the other options are parsed: `cli::parse` makes the values of the file their defaults.
+// The field is not read: `cli::parse` takes its value from a first parse of all options, makes the values of the file the defaults,
+// and parses again.
 /// The option `--config`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ConfigFileOption {

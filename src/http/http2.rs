@@ -47,8 +47,8 @@ const STREAM_WINDOW: u32 = 16 * 1024;
 /// The bytes that a client may send on all streams of a connection before they are read. The protocol allows no smaller value.
 const CONNECTION_WINDOW: u32 = 65_535;
 
-/// The bytes of the dynamic table of HPACK: enough for the fields that requests have in common. Each entry, of 38 bytes or more, can
-/// keep the whole buffer in which it arrived.
+/// The bytes of the dynamic table of HPACK: enough for the fields that requests have in common. An entry of `:path`, `:authority` or
+/// `:scheme` can keep the whole buffer in which it arrived, and may count as only 38 bytes (32, the name, and one for the value).
 const HEADER_TABLE: u32 = 512;
 
 /// The maximum number of streams that the client has reset before they were accepted.

@@ -77,8 +77,10 @@ impl DeprecationHeaders {
     }
 }
 
-/// The headers of all responses with the same fields, by these fields.
-type Templates = [OnceLock<HeaderMap>; 32];
+/// The headers of all responses with the same fields: one for each combination of those in [`Response::template`].
+type Templates = [OnceLock<HeaderMap>; 1 << TEMPLATE_FIELDS];
+const TEMPLATE_FIELDS: usize = 5;
+
 const fn no_templates() -> Templates {
     [const { OnceLock::new() }; 32]
 }
@@ -163,7 +165,7 @@ impl Response {
     /// The headers of all responses with the same fields, with empty values where they differ. Those come first.
     fn template(&self) -> &'static HeaderMap {
         static TEMPLATES: Templates = no_templates();
-        let fields = [
+        let fields: [bool; TEMPLATE_FIELDS] = [
             self.is_json,
             self.rate_limit.is_some(),
             self.retry_after.is_some(),

@@ -25,7 +25,7 @@ pub struct RequestLine<'a> {
     /// The time to the response.
     pub took: Duration,
     pub key: Option<KeyId>,
-    /// Why there was no request: the connection limit that was reached.
+    /// Why a connection or a stream was rejected: the limit that was reached.
     pub reason: Option<&'static str>,
     /// The cause of a 500 or a 503, if the response does not contain it.
     pub cause: Option<&'a str>,

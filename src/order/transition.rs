@@ -55,7 +55,7 @@ pub enum InvalidTransition {
     #[error("the order is already complete")]
     AlreadyComplete,
     #[error("the order is already cancelled")]
-    WasCancelled,
+    AlreadyCancelled,
     /// Neither the status of an animal with an open order can be changed, nor the animal removed, without force.
     #[error("the animal has an open order")]
     HasOpenOrder,
@@ -81,7 +81,7 @@ pub fn next(
         (Action::Complete(_) | Action::Cancel(_), ended) => {
             return Err(match ended {
                 Some(Complete) => InvalidTransition::AlreadyComplete,
-                Some(Cancelled) => InvalidTransition::WasCancelled,
+                Some(Cancelled) => InvalidTransition::AlreadyCancelled,
                 _ => InvalidTransition::NoOrder,
             });
         }

@@ -55,8 +55,8 @@ pub(super) async fn run(
     let flush_bans = async || shared.flush_bans().await;
     let mut step_detector = StepDetector::new(std::time::Instant::now(), shared.clock.now());
     let sweep = async || sweep::run(shared, &mut step_detector).await;
-    let (superseded, mut end) = mpsc::channel(1);
-    let beat = async || heartbeat::beat(shared, &deployment, &superseded).await;
+    let (end_reason, mut end_reasons) = mpsc::channel(1);
+    let beat = async || heartbeat::beat(shared, &deployment, &end_reason).await;
     let mut shutdown = shared.shutdown.clone();
     let tasks = async {
         tokio::join!(
@@ -82,7 +82,7 @@ pub(super) async fn run(
     let all = join(until_shutdown, backups::run(shared, deployment.clone()));
     tokio::select! {
         _ = all => Ok(()),
-        Some(reason) = end.recv() => Err(io::Error::other(reason)),
+        Some(reason) = end_reasons.recv() => Err(io::Error::other(reason)),
     }
 }
 

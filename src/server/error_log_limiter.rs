@@ -22,8 +22,8 @@ impl Default for ErrorLogLimiter {
 impl ErrorLogLimiter {
     /// Whether the failure of a request because the store was unavailable is also logged as an error. Readiness logs the start and
     /// the end of an outage; before it has detected one, an error is logged each second.
-    pub(super) fn allows(&self, now: Timestamp, readiness: &Readiness) -> bool {
-        let second = now.as_millis().div_euclid(1_000);
+    pub(super) fn allows(&self, began_at: Timestamp, readiness: &Readiness) -> bool {
+        let second = began_at.as_millis().div_euclid(1_000);
         // Requests that began in different seconds fail in any order. A much earlier one shows that the clock was set back.
         let is_new = |last: i64| {
             (second > last || last.saturating_sub(second) > MAX_LATENESS_SECONDS).then_some(second)

@@ -57,7 +57,7 @@ impl PublicResources {
         }
     }
 
-    /// Whether a public resource has this path, which is routed to it: below `/docs/`, only the files of the docs do.
+    /// Whether there is a resource at this path. A route takes every path below `/docs/` for one of the docs, but only their files exist.
     pub(super) fn has(&self, path: &str) -> bool {
         !path.starts_with("/docs/") || path == "/docs/" || self.docs.asset(path).is_some()
     }

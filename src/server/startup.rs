@@ -46,7 +46,7 @@ const NOTIFY_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the service manager waits for the next notification.
 const START_TIMEOUT_EXTENSION: Duration = Duration::from_secs(30);
 
-/// Connections during startup: those of health checks.
+/// The maximum number of connections during startup, on both listeners together: enough for health checks. All other requests get a 503.
 const MAX_CONNECTIONS: usize = 256;
 
 /// A startup in progress. Serves until this is dropped; connections that are open then get their response.

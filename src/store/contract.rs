@@ -24,7 +24,7 @@ pub use key_list::{KeyList, KeyListQuery, KeySort};
 pub use key_state::KeyState;
 pub use postgres_url::PostgresUrl;
 pub use tables::TableDigest;
-pub(crate) use tables::{COUNTED_TABLES, ColumnType, LastIds, Row, TABLES, Table, Value};
+pub(crate) use tables::{ColumnType, LastIds, Row, TABLES, TABLES_WITH_COUNTER, Table, Value};
 pub use usage::{UsageBatch, UsageRecorder, UsageRow};
 
 use std::time::Instant;

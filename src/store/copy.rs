@@ -8,7 +8,7 @@ use std::pin::pin;
 
 use tokio::task::yield_now;
 
-use super::contract::{COUNTED_TABLES, Database, Row, StoreError, TABLES, Table, TableDigest};
+use super::contract::{Database, Row, StoreError, TABLES, TABLES_WITH_COUNTER, Table, TableDigest};
 use super::postgres::{ALIVE_MILLIS, PgSession};
 use super::sqlite::{SqliteSession, is_same_file};
 
@@ -207,7 +207,7 @@ impl CopySession {
         target.reject_nodes(TO, database).await?;
         for table in TABLES
             .iter()
-            .filter(|table| COUNTED_TABLES.contains(&table.name))
+            .filter(|table| TABLES_WITH_COUNTER.contains(&table.name))
         {
             if dispatch!(&target, count(table)).map_err(failed(TO))? > 0 {
                 return Err(CopyError::Failed(format!(

@@ -118,7 +118,7 @@ fn system_roots() -> anyhow::Result<RootCertStore> {
             None => "this system has no CA certificates".into(),
         };
         bail!(
-            "{problem}, which verifying a server needs: install them, or use --ca-cert (for traces: OTEL_EXPORTER_OTLP_CERTIFICATE)"
+            "cannot verify servers: {problem}. Install CA certificates, or use --ca-cert (for traces: OTEL_EXPORTER_OTLP_CERTIFICATE)"
         );
     }
     Ok(store)

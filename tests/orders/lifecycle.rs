@@ -31,7 +31,7 @@ fn every_row_of_the_table_and_nothing_else_is_allowed() {
             let ended = |animal, state| match order {
                 Some(Open) => Ok((Some(animal), Some(state))),
                 Some(Complete) => Err(InvalidTransition::AlreadyComplete),
-                Some(Cancelled) => Err(InvalidTransition::WasCancelled),
+                Some(Cancelled) => Err(InvalidTransition::AlreadyCancelled),
                 None => Err(InvalidTransition::NoOrder),
             };
             assert_eq!(

@@ -147,7 +147,7 @@ fn a_disk_that_hangs_is_logged_and_shown_and_the_write_that_waits_is_stored() {
         });
         assert_eq!(state()["checks"]["writer"], "degraded");
         assert_eq!(process.client(Some(&key)).get("/v1/pets").status, 200);
-        logged(&process, &["ERROR", "the disk may not respond"]);
+        logged(&process, &["ERROR", "the disk may be hanging"]);
         assert!(!adding.is_finished(), "it was acknowledged before its sync");
         assert_eq!(adding.join().expect("the statuses"), [201; 20]);
     });

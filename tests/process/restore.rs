@@ -144,7 +144,7 @@ fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
     let last = output.stdout.lines().last().expect("a line");
     assert_eq!(
         last,
-        "the restore makes keys valid again that were revoked since the backup: 1 (test)"
+        "the restore makes keys that were revoked since the backup valid again: 1 (test)"
     );
 }
 
@@ -189,13 +189,13 @@ fn keys_that_were_rotated_since_the_backup_are_listed_and_have_their_former_secr
     rotate();
     let command = format!("exec {PROGRAM} restore monday.db");
     let (_, shown) = harness::on_terminal(folder.path(), &command, &[], "n\n");
-    let question = "; the restore gives keys their former secrets again that were rotated since the backup: 1 (test). Continue?";
+    let question = "; the restore gives keys that were rotated since the backup their former secrets again: 1 (test). Continue?";
     assert!(shown.contains(question), "{shown}");
     let output = restore(folder.path()).exits(0);
     assert_eq!(
         output.stdout.lines().last(),
         Some(
-            "the restore gives keys their former secrets again that were rotated since the backup: 1 (test)"
+            "the restore gives keys that were rotated since the backup their former secrets again: 1 (test)"
         )
     );
 }

@@ -19,7 +19,7 @@ const plots = [
   },
   { title: "Latency", unit: "ms", digits: 2, lines: [["p50", "--good"], ["p99", "--caution"], ["p99.9", "--bad", "p999"]] },
   { title: "Writes per second", lines: [["commits", "--info"], ["animals", "--good", "rows"]] },
-  { title: "Memory", unit: "MB", digits: 1, lines: [["resident", "--info", "memory", 1e-6], ["write-ahead log", "--caution", "wal", 1e-6]] },
+  { title: "Memory and write-ahead log", unit: "MB", digits: 1, lines: [["resident", "--info", "memory", 1e-6], ["write-ahead log", "--caution", "wal", 1e-6]] },
 ];
 
 const clock = (at, seconds) =>

@@ -98,10 +98,15 @@ impl HeaderTable {
             }
             self.expected = match self.expected {
                 Expected::Field => {
+                    // RFC 7541, section 6: the mask of the index or of the size, and whether a value follows.
                     let (prefix, has_value) = match byte {
+                        // An indexed field.
                         0x80.. => (0x7f, false),
+                        // A literal that is added to the table.
                         0x40.. => (0x3f, true),
+                        // Another size of the table.
                         0x20.. => (0x1f, false),
+                        // A literal that is not added.
                         _ => (0x0f, true),
                     };
                     adds |= (0x40..0x80).contains(&byte);

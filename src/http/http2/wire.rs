@@ -25,7 +25,7 @@ thread_local! {
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The bytes after which a client that still uses a large dynamic table of HPACK is asked to reconnect. Each entry of the table can
+/// The bytes after which a client that still uses a large dynamic table of HPACK is asked to reconnect. An entry of the table can
 /// keep a buffer with what arrived before it.
 const RECONNECT_AFTER_BYTES: usize = 64 * 1024;
 

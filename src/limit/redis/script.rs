@@ -99,6 +99,7 @@ impl Script {
     }
 
     fn call(&self, command: &str, script: &str, request: &DecisionRequest) -> Cmd {
+        // Besides the script: the command, the number of keys, the key (about 70 bytes) and the numbers (96).
         let mut call = Cmd::with_capacity(5, script.len() + 176);
         call.arg(command)
             .arg(script)

@@ -10,11 +10,11 @@ use crate::store::{self, DeploymentId, Heartbeat};
 /// The interval of heartbeats. A node counts as dead after it has missed several.
 pub(super) const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reports once. If this node cannot use the database any more, `superseded` gets the reason.
+/// Reports once. If this node cannot use the database any more, `end_reason` gets the reason.
 pub(super) async fn beat(
     shared: &Shared,
     deployment: &DeploymentId,
-    superseded: &mpsc::Sender<String>,
+    end_reason: &mpsc::Sender<String>,
 ) -> store::Result<()> {
     let reason = match shared.store.heartbeat().await? {
         Heartbeat::Superseded { format } => format!(
@@ -30,6 +30,6 @@ pub(super) async fn beat(
         Heartbeat::Alive => return Ok(()),
     };
     // There is room for the first one, which makes the server exit.
-    let _ = superseded.try_send(reason);
+    let _ = end_reason.try_send(reason);
     Ok(())
 }

@@ -36,7 +36,7 @@ impl IdempotencyRecord {
     }
 
     /// The outcome for `pet` if an earlier attempt, with this fingerprint, created the animal `id`. The same fingerprint means the
-    /// same animal, so the first response is made from the retry.
+    /// same animal, so the response of the first attempt can be made again from the retry.
     pub(crate) fn replay(&self, pet: NewPet, id: PetId, fingerprint: [u8; 32]) -> CreationOutcome {
         match fingerprint == self.fingerprint {
             true => CreationOutcome::Replayed(pet.with_id(id)),

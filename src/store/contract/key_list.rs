@@ -28,7 +28,7 @@ pub enum KeySort {
     Id,
     Name,
     Plan,
-    /// By the time of the last use; keys that were never used come first.
+    /// By the time of the last use; that of a key that was never used counts as the earliest.
     LastUsed,
     /// By the requests of this day that are stored.
     Requests(Day),

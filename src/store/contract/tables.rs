@@ -42,9 +42,9 @@ pub(crate) const TABLES: [Table; 8] = tables! {
 };
 
 /// The tables whose IDs come from a counter. They must be empty in the target.
-pub(crate) const COUNTED_TABLES: [&str; 3] = ["pets", "orders", "api_keys"];
+pub(crate) const TABLES_WITH_COUNTER: [&str; 3] = ["pets", "orders", "api_keys"];
 
-/// The last ID given out, for each of [`COUNTED_TABLES`].
+/// The last ID given out, for each of [`TABLES_WITH_COUNTER`].
 pub(crate) type LastIds = [i64; 3];
 
 impl Table {

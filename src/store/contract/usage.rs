@@ -60,7 +60,8 @@ impl UsageBatch {
         self.expires_at() <= now
     }
 
-    /// Returns when it is too old to be sent. A key whose last use was stored as later than that was used while the clock was ahead.
+    /// Returns when it is too old to be sent. It is stored before then, so a last use that is stored as later than that dates from a
+    /// clock that was ahead.
     pub(crate) fn expires_at(&self) -> Timestamp {
         self.made_at.plus(Self::RETENTION / 2)
     }

@@ -19,8 +19,8 @@ use super::pool::{Lease, SqlValue};
 use super::timeout::with_timeout;
 use super::unlimited::{NO_LIMITS, detect_disconnect};
 use crate::store::contract::{
-    CHUNK_ROWS, COUNTED_TABLES, ColumnType, LastIds, Mode, PostgresUrl, Result as StoreResult, Row,
-    Table, Value,
+    CHUNK_ROWS, ColumnType, LastIds, Mode, PostgresUrl, Result as StoreResult, Row,
+    TABLES_WITH_COUNTER, Table, Value,
 };
 
 /// How long a server has to end a copy that was interrupted.
@@ -152,7 +152,7 @@ impl PgSession {
 
     pub(crate) async fn last_ids(&self) -> StoreResult<LastIds> {
         let mut ids = LastIds::default();
-        for (id, name) in ids.iter_mut().zip(COUNTED_TABLES) {
+        for (id, name) in ids.iter_mut().zip(TABLES_WITH_COUNTER) {
             let sql = format!("SELECT number FROM counters WHERE what = '{name}'");
             *id = self.value(&sql, &[]).await?;
         }
@@ -176,7 +176,7 @@ impl PgSession {
         let set = |(number, name): (i64, &str)| {
             format!("UPDATE counters SET number = {number} WHERE what = '{name}';")
         };
-        let script: String = ids.into_iter().zip(COUNTED_TABLES).map(set).collect();
+        let script: String = ids.into_iter().zip(TABLES_WITH_COUNTER).map(set).collect();
         self.execute(&script).await
     }
 

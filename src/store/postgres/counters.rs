@@ -1,4 +1,4 @@
-//! Counters. The row of a counter stays locked until the commit, so that IDs and revisions ascend in the order of commits: a node
+//! The counters of IDs and of revisions. The row of a counter stays locked until the commit, so that IDs and revisions ascend in the order of commits: a node
 //! that has seen one has missed none before it.
 
 use deadpool_postgres::Transaction;

@@ -46,8 +46,8 @@ impl From<tokio_postgres::Error> for PgError {
 }
 
 impl PgError {
-    /// The error of an attempt to connect to this server. `explained` replaces its text if TLS has caused it. Once there was a
-    /// connection, every error is temporary: whoever rejects the login now, or the database, has changed something.
+    /// The error of an attempt to connect to this server. `explained` replaces its text if TLS has caused it. After a
+    /// first successful connection, every error counts as temporary: a login or a database that is rejected now was accepted before.
     pub(super) fn connecting(
         host: &str,
         error: tokio_postgres::Error,

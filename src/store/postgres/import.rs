@@ -1,7 +1,7 @@
 //! The import of many animals. They are staged in a temporary table of one connection, which the server drops when that ends, and
 //! inserted into the table of animals in one transaction.
 //!
-//! One import at a time inserts: another one could take the IDs of the gap of the first. No import inserts during a copy into the
+//! Only one import inserts at a time: a second one could take IDs from the gap that the first leaves for creations (see below). No import inserts during a copy into the
 //! same database: each would wait for the other. The row of the counter is locked only at the end of a large import, so that no
 //! creation waits longer than its timeout: the imported animals get IDs beyond a gap, which is left for those that are created
 //! meanwhile.

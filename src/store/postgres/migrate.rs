@@ -45,6 +45,7 @@ pub(super) async fn run(pool: &Pool) -> PgResult<Option<i64>> {
             return Err(error);
         }
         attempt += 1;
+        // The same short pause each time: the other node is done soon.
         tokio::time::sleep(backoff(3)).await;
     }
     let lease = pool.borrow_within(REQUEST_TIMEOUT).await?;

@@ -163,7 +163,7 @@ impl Drop for Lease {
     }
 }
 
-/// If a connection has waited long for its server, that may have stopped responding without closing its connections: those that were
+/// If a connection has waited long for its server, the server may have stopped responding without closing its connections: those that were
 /// not borrowed since are closed. Otherwise each of them would cost a request its timeout.
 fn discard_idle(connection: &Object<Connector>, borrowed: Instant) {
     let waited = borrowed.elapsed();

@@ -18,7 +18,7 @@ pub(super) const POLL_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The timeout of each statement, for PostgreSQL: it cancels a statement before this process stops waiting, so that the connection
-/// can be kept. A new connection would count as the end of an outage.
+/// can be kept. On a new connection, a poll would read all keys again, as after an outage.
 pub(super) const fn statement_timeout(timeout: Duration) -> Duration {
     timeout.saturating_sub(Duration::from_millis(500))
 }

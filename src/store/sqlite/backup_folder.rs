@@ -138,7 +138,7 @@ impl BackupFolder {
         }
         let entries: Option<Vec<ListedBackup>> = lines.map(ListedBackup::parse).collect();
         let mut entries = entries.ok_or_else(|| not_a_list(&path))?;
-        // One of which that is unknown stays on the list: otherwise it would never be deleted.
+        // One whose file cannot be checked stays on the list: otherwise it would never be deleted.
         entries.retain(|entry| self.has(entry).unwrap_or(true));
         Ok(entries)
     }

@@ -11,7 +11,7 @@ use super::lock_wait::{COMMAND_LOCK_TIMEOUT, begin_immediate};
 use super::open::open_files;
 use super::{Sqlite, connect};
 use crate::store::contract::{
-    CHUNK_ROWS, COUNTED_TABLES, LastIds, Mode, Result, Row, Table, Value,
+    CHUNK_ROWS, LastIds, Mode, Result, Row, TABLES_WITH_COUNTER, Table, Value,
 };
 
 /// Whether both paths name one file, or will when it is created.
@@ -114,7 +114,7 @@ impl SqliteSession {
     /// The counters of AUTOINCREMENT, which a table has from its first row on.
     pub(crate) async fn last_ids(&self) -> Result<LastIds> {
         let mut ids = LastIds::default();
-        for (id, name) in ids.iter_mut().zip(COUNTED_TABLES) {
+        for (id, name) in ids.iter_mut().zip(TABLES_WITH_COUNTER) {
             let sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?1";
             *id = self.connection.query_row(sql, [name], |row| row.get(0))?;
         }
@@ -140,7 +140,7 @@ impl SqliteSession {
     }
 
     pub(crate) async fn set_last_ids(&self, ids: LastIds) -> Result<()> {
-        for (id, name) in ids.into_iter().zip(COUNTED_TABLES) {
+        for (id, name) in ids.into_iter().zip(TABLES_WITH_COUNTER) {
             let sql = "DELETE FROM sqlite_sequence WHERE name = ?1";
             self.connection.execute(sql, [name])?;
             let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)";

@@ -1,4 +1,4 @@
-//! Keys that were revoked or rotated after a backup: a restore makes the secrets valid again that they had then.
+//! Keys that were revoked or rotated after a backup: a restore makes the secrets that they had then valid again.
 
 use rusqlite::Connection;
 

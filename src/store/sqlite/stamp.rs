@@ -35,8 +35,8 @@ const MAX_ATTEMPTS: usize = 100;
 /// The pause before it is read again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Reads the file until it was not changed meanwhile. `read` gets whether to read it as if it could not change; otherwise SQLite's
-/// locks keep it consistent.
+/// Reads the file again until it did not change during the read. `read` is passed whether to read it as if it could not change;
+/// otherwise SQLite's locks keep it consistent.
 pub(super) fn read_stable<T>(path: &Path, mut read: impl FnMut(bool) -> T) -> T {
     let mut attempt = 1;
     loop {

@@ -111,7 +111,7 @@ impl WriteHealth {
         if is_slow && !is_consequence && !std::mem::replace(&mut state.is_slow_logged, true) {
             tracing::error!(
                 error = SLOW,
-                "the disk may not respond; not logged again until it does"
+                "the disk may be hanging; not logged again until writes succeed"
             );
         }
         if let Some(error) = state.unlogged.take() {
@@ -131,8 +131,8 @@ impl WriteHealth {
         }
     }
 
-    /// The reason of the current failure, or of the write that is slow. A later commit ends a failure, or after [`QUIET_TIME`] a write to another table; if it needs a
-    /// creation, only a commit with creations does.
+    /// The reason of the current failure, or of a slow write. A failure ends with the next commit, or with a write to another table after
+    /// [`QUIET_TIME`] without a failure. One that needs a creation ends only with a commit that has creations.
     pub(crate) fn failure(&self) -> Option<&'static str> {
         let state = lock(&self.0);
         let failing = state.failing.as_ref().map(|failing| failing.reason);

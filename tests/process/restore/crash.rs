@@ -247,7 +247,7 @@ fn a_failed_sync_of_the_folder_leaves_the_old_database_with_one_name_or_is_repor
         assert!(output.stderr.contains(problem), "{when}: {output:?}");
         for part in [
             KEPT,
-            "the restore makes keys valid again that were revoked since the backup: 1",
+            "the restore makes keys that were revoked since the backup valid again: 1",
         ] {
             assert_eq!(output.stdout.contains(part), is_replaced, "{output:?}");
         }
