@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,20 @@ impl Running {
 
     /// Shuts down gracefully: no new connection is accepted, requests in flight are completed, and usage is stored.
     pub async fn shut_down(mut self) -> anyhow::Result<()> {
+        self.complete().await?;
+        let writer = Arc::clone(&self.shared.store.writer().state);
+        // Waits for the end of the writer: the threads, which have ended, had the other references.
+        drop(self.shared);
+        let left_log = writer.left_log.load(Ordering::Relaxed);
+        ensure!(
+            !left_log,
+            "cannot move the write-ahead log into the database file; see the log"
+        );
+        Ok(())
+    }
+
+    /// Completes what is in progress.
+    async fn complete(&mut self) -> anyhow::Result<()> {
         let deadline = Instant::now() + DRAIN_TIMEOUT;
         self.notifier
             .send("STOPPING=1\nSTATUS=Shutting down: completing requests");

@@ -32,6 +32,8 @@ pub(crate) struct WriterState {
     /// Creations rejected because too many were waiting.
     pub(crate) rejected: Counter,
     pub(crate) health: WriteHealth,
+    /// Whether the writer has ended, and left what it stored in the write-ahead log because of an error. Only with SQLite.
+    pub(crate) left_log: AtomicBool,
 }
 
 impl WriterState {
@@ -46,6 +48,7 @@ impl WriterState {
             rows: Histogram::new([1, 4, 8, 16, 32, 64, 128, 256]),
             rejected: Counter::default(),
             health: WriteHealth::default(),
+            left_log: AtomicBool::new(false),
         })
     }
 

@@ -1,5 +1,6 @@
 //! `serve --backup-folder` if a backup cannot be made, or the server is killed while it makes one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
@@ -182,28 +183,6 @@ fn a_backup_of_a_server_that_is_killed_when_it_is_complete_is_deleted_in_its_tur
 }
 
 #[test]
-fn a_backup_that_cannot_be_looked_at_stays_on_the_list_and_others_are_made() {
-    let (folder, _) = with_folders();
-    let server = serve(&folder, "1h", "5");
-    eventually(SOON, "a backup", || value(&server, LAST) > 0.0);
-    drop(server);
-    let [first] = &*backups(&folder) else {
-        panic!("several backups");
-    };
-    let unreadable = format!("backups/{first}");
-    let strace = ["-D", "-f", "-o", "/dev/null", "-P", &unreadable];
-    let inject = ["-e", "inject=statx,newfstatat:error=EIO", PROGRAM, "serve"];
-    let options = ["--backup-folder", "backups", "--backup-every", "1s"];
-    let args = [&strace[..], &inject, &options, &FREE_PORTS].concat();
-    let server = Process::start("strace", folder.path(), &args, &[]);
-    logged(&server, &["INFO", "backup made"]);
-    drop(server);
-    let list = path(&folder, "animal-store-backups.list");
-    let list = fs::read_to_string(list).expect("a list");
-    assert!(list.contains(first.as_str()), "{list}");
-}
-
-#[test]
 fn backups_of_postgresql_are_a_usage_error() {
     let folder = folder();
     let args = ["serve", "--backup-folder=.", "--database=postgres://a@b/c"];
@@ -212,4 +191,35 @@ fn backups_of_postgresql_are_a_usage_error() {
         line,
         "animal-store: --backup-folder is for the embedded database: back up PostgreSQL with its own tools, such as pg_dump"
     );
+}
+
+#[test]
+fn a_backup_that_cannot_be_looked_at_stays_on_the_list_and_others_are_made() {
+    let (folder, _) = with_folders();
+    let server = serve(&folder, "1h", "1");
+    eventually(SOON, "a backup", || backups(&folder).len() == 1);
+    drop(server);
+    let damaged = backups(&folder).remove(0);
+    let whole = path(&folder, &damaged);
+    let (whole, backup_folder) = (whole.display(), folder.path().join("backups"));
+    let strace = format!("-D -f -o calls -P {whole} -e inject=statx,newfstatat:error=EIO");
+    let options = format!(
+        "serve --backup-folder {} --backup-every 1s --backup-keep 1 --no-first-key",
+        backup_folder.display()
+    );
+    let words = strace.split(' ').chain([PROGRAM]);
+    let args: Vec<_> = words.chain(options.split(' ')).chain(FREE_PORTS).collect();
+    let _server = Process::start("strace", folder.path(), &args, &[]);
+    let mut seen = BTreeSet::new();
+    eventually(SOON, "three more backups", || {
+        seen.extend(backups(&folder));
+        seen.len() == 4
+    });
+    eventually(SOON, "the others are deleted in their turn", || {
+        backups(&folder).len() == 2
+    });
+    assert!(backups(&folder).contains(&damaged));
+    let list = path(&folder, "animal-store-backups.list");
+    let list = fs::read_to_string(list).expect("a list");
+    assert!(list.contains(&damaged), "{list}");
 }

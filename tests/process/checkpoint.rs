@@ -1,7 +1,7 @@
 //! The write-ahead log is moved into the database, and stays small: after an import that fails, on a full disk, and if the disk
 //! rejects what is moved.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -132,4 +132,87 @@ fn a_disk_that_the_log_has_filled_is_written_again_once_no_reader_needs_the_log(
     reader.execute_batch("COMMIT").expect("an end");
     recover(&process, &key, &mut acknowledged);
     assert_eq!(count(folder.path()), acknowledged.len() as i64);
+}
+
+#[test]
+fn a_log_that_a_reader_keeps_does_not_take_the_room_that_the_database_needs_later() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    // On a disk that only it sees.
+    let disk =
+        "mkdir disk && mount -t tmpfs -o size=40m none disk && mv animal-store.db* disk && cd disk";
+    let script = format!(
+        "{disk} && exec {PROGRAM} serve --no-first-key {}",
+        FREE_PORTS.join(" ")
+    );
+    let process = Process::start("unshare", folder.path(), &["-m", "sh", "-c", &script], &[]);
+    let client = process.client(Some(&key));
+    let name = "\u{1f98a}".repeat(255);
+    let create = || {
+        client
+            .create(&json!({"name": &name, "categoryId": 1}))
+            .status
+    };
+    // More than a pipe holds.
+    let mut created = (0..300).filter(|_| create() == 201).count();
+    let id = process.id().to_string();
+    let file = folder.path().join("disk/animal-store.db");
+    let database = format!("sqlite:{}", file.display());
+    let export = [
+        "-t",
+        &id,
+        "-m",
+        PROGRAM,
+        "pets",
+        "export",
+        "-",
+        "--database",
+        &database,
+    ];
+    let reader = harness::command("nsenter")
+        .args(export)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut reader = reader.expect("it runs");
+    let mut first = [0; 1];
+    let read = reader.stdout.as_mut().expect("a pipe").read(&mut first);
+    assert_eq!(read.expect("a row"), 1);
+    let last = loop {
+        match create() {
+            201 => created += 1,
+            last => break last,
+        }
+        assert!(created < 5_000, "the disk is not full");
+    };
+    assert_eq!(last, 503);
+    let ready = || client.get("/readyz?verbose").json()["reasons"]["writer"] == "disk full";
+    eventually(Duration::from_secs(2), "degraded", ready);
+    let log = logged(&process, &["ERROR", "a reader keeps the write-ahead log"]);
+    assert!(!log.contains("shutting down"), "{log}");
+
+    reader.kill().expect("a child");
+    reader.wait().expect("an end");
+    eventually(Duration::from_secs(5), "a creation", || create() == 201);
+    created += 1 + (0..500).filter(|_| create() == 201).count();
+    let exported = harness::run("nsenter", folder.path(), &export).exits(0);
+    assert_eq!(exported.stdout.lines().count(), created);
+    assert!(created > 800, "{created}");
+}
+
+#[test]
+fn a_log_that_cannot_be_moved_at_the_end_is_an_error_of_the_shutdown() {
+    let folder = TempDir::new().expect("a folder");
+    let key = large_key(folder.path());
+    let database = folder.path().join("animal-store.db");
+    let database = database.to_str().expect("text");
+    for error in ["EIO", "ENOSPC"] {
+        let inject = format!("inject=pwrite64:error={error}");
+        let mut process = serve_under_strace(&folder, &["-P", database, "-e", &inject]);
+        let (acknowledged, _) = add(&process, &key, 3);
+        assert_eq!(acknowledged.len(), 3);
+        process.signal("TERM");
+        assert_eq!(process.ends_within(Duration::from_secs(10)), Some(1));
+        logged(&process, &["ERROR", "ending in -wal"]);
+    }
+    assert_eq!(count(folder.path()), 6);
 }

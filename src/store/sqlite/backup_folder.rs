@@ -104,12 +104,19 @@ impl BackupFolder {
     /// Deletes the oldest ones beyond those that are kept, and returns the others.
     fn delete_oldest(&self, mut entries: Vec<ListedBackup>) -> Result<Vec<ListedBackup>> {
         let too_many = entries.len().saturating_sub(self.keep);
+        let mut unknown = Vec::new();
         for entry in entries.drain(..too_many) {
-            if self.has(&entry)? {
-                let path = self.folder.join(&entry.name);
-                std::fs::remove_file(&path).map_err(|error| unusable(&path, error))?;
+            match self.has(&entry) {
+                Ok(true) => {
+                    let path = self.folder.join(&entry.name);
+                    std::fs::remove_file(&path).map_err(|error| unusable(&path, error))?;
+                }
+                Ok(false) => {}
+                // It stays on the list, but a damaged one must not prevent new ones.
+                Err(_) => unknown.push(entry),
             }
         }
+        let entries = [unknown, entries].concat();
         if too_many > 0 {
             self.write_list(&entries)?;
         }

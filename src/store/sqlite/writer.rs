@@ -3,14 +3,16 @@
 //! acknowledged again.
 
 mod disk_full;
+mod room;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, Row};
 use tokio::sync::oneshot;
 
 use super::connect::count_log_pages;
@@ -62,6 +64,7 @@ impl SqliteWriter {
                     files,
                     state: Arc::clone(&state),
                     import_wait: ImportWait::default(),
+                    is_log_left: Cell::new(false),
                 };
                 let run = move |_alive| write_loop.run(&jobs);
                 (Some(queue), WriterMonitor::start(state, "writer", run)?)
@@ -128,12 +131,20 @@ struct WriteLoop {
     files: OpenFiles,
     state: Arc<WriterState>,
     import_wait: ImportWait,
+    /// Whether the last checkpoint has left a part of the write-ahead log: a reader needed it, or it failed.
+    is_log_left: Cell<bool>,
 }
 
 impl WriteLoop {
     fn run(self, jobs: &Receiver<Job>) {
         if let Err(error) = self.write_all(jobs) {
             tracing::error!(%error, "cannot write to the database any more; shutting down");
+            return;
+        }
+        // SQLite does that when the last connection is closed, but another process may still have one.
+        if let Err(error) = self.try_checkpoint() {
+            tracing::error!(%error, "cannot move the write-ahead log into the database file: keep the file ending in -wal, which the next start reads");
+            self.state.left_log.store(true, Ordering::Relaxed);
         }
     }
 
@@ -160,10 +171,7 @@ impl WriteLoop {
                 Err(RecvTimeoutError::Timeout) => {
                     self.import_wait.end_unless(|| is_importing(&self.path))
                 }
-                Err(RecvTimeoutError::Disconnected) => {
-                    // SQLite does that when the last connection is closed, but another process may still have one.
-                    return Ok(self.checkpoint()?);
-                }
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
         }
     }
@@ -187,7 +195,11 @@ impl WriteLoop {
         batch.iter_mut().for_each(|job| job.begin(writes));
         let mut is_committing = false;
         let mut _in_progress = None;
-        let committed = self.begin().and_then(|()| {
+        let has_room = match self.is_log_left.get() {
+            true => room::check(connection, &self.path),
+            false => Ok(()),
+        };
+        let committed = has_room.and_then(|()| self.begin()).and_then(|()| {
             _in_progress = Some(self.state.health.begin_write());
             batch.iter_mut().try_for_each(|job| job.write(connection))?;
             if Fault::AckBeforeCommit.is_enabled() {
@@ -265,13 +277,22 @@ impl WriteLoop {
 
     /// Checkpoints the write-ahead log. After a temporary failure the next checkpoint includes the rest.
     fn checkpoint(&self) -> rusqlite::Result<()> {
-        match self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
-            .map_err(|error| or_disk_full(error, self.files.data.first(), &self.path))
-        {
+        match self.try_checkpoint() {
             Err(error) if is_fatal(&error) => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    fn try_checkpoint(&self) -> rusqlite::Result<()> {
+        let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+        // Whether it was locked, the pages of the log, and how many of them are in the file.
+        let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        let moved = self.connection.query_row(checkpoint, (), pages);
+        let is_complete = moved.as_ref().is_ok_and(|(log, moved)| log == moved);
+        self.is_log_left.set(!is_complete);
+        match moved {
+            Ok(_) => Ok(()),
+            Err(error) => Err(or_disk_full(error, self.files.data.first(), &self.path)),
         }
     }
 }
