@@ -84,9 +84,19 @@ impl Running {
     /// Shuts down gracefully: no new connection is accepted, requests in flight are completed, and usage is stored.
     pub async fn shut_down(mut self) -> anyhow::Result<()> {
         self.complete().await?;
-        let writer = Arc::clone(&self.shared.store.writer().state);
-        // Waits for the end of the writer: the threads, which have ended, had the other references.
+        let (store, writer) = (
+            Arc::clone(&self.shared.store),
+            Arc::clone(&self.shared.store.writer().state),
+        );
         drop(self.shared);
+        // The threads, which have ended, had the other references, except those of long reads.
+        match Arc::into_inner(store) {
+            // Waits for the end of the writer.
+            Some(store) => drop(store),
+            None => tracing::warn!(
+                "a read has not ended: what was stored last may be in the write-ahead log only"
+            ),
+        }
         let left_log = writer.left_log.load(Ordering::Relaxed);
         ensure!(
             !left_log,

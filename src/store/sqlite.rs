@@ -30,6 +30,7 @@ mod readers;
 mod restore;
 mod restore_error;
 mod restore_source;
+mod room;
 mod row;
 mod stamp;
 mod sweep;

@@ -13,6 +13,7 @@ use super::lock::FileLock;
 use super::lock_wait::{Wait, begin_immediate};
 use super::open;
 use super::open_error::OpenError;
+use super::room;
 use crate::new_file::{NewFile, Overwrite};
 use crate::pet::{IdSource, PetId};
 use crate::store::contract::{ImportConflict, ImportError, ImportRow, Result, StoreError, TakenBy};
@@ -222,6 +223,13 @@ impl SqliteImport {
 
     pub(crate) fn commit(mut self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
+            let connection = &self.connection;
+            // All of it to the log, so that the check sees what the log takes.
+            let has_room = connection.cache_flush().and_then(|()| {
+                let staging = room::size(connection, "staging")?;
+                room::check(connection, &self.path, room::FOR_OTHERS, staging)
+            });
+            has_room.map_err(StoreError::from)?;
             let committed = commit_in_place(&self.connection, &self.data);
             committed.map_err(|error| match error {
                 StoreError::Unconfirmed(text) => ImportError::Unconfirmed(text),

@@ -3,7 +3,6 @@
 //! acknowledged again.
 
 mod disk_full;
-mod room;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use super::identity::{Moved, OpenFiles, check_in_place};
 use super::import_wait::ImportWait;
 use super::job::Job;
 use super::lock::is_importing;
+use super::room;
 use crate::fault::Fault;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
@@ -195,10 +195,7 @@ impl WriteLoop {
         batch.iter_mut().for_each(|job| job.begin(writes));
         let mut is_committing = false;
         let mut _in_progress = None;
-        let has_room = match self.is_log_left.get() {
-            true => room::check(connection, &self.path),
-            false => Ok(()),
-        };
+        let has_room = self.check_room(of_creations);
         let committed = has_room.and_then(|()| self.begin()).and_then(|()| {
             _in_progress = Some(self.state.health.begin_write());
             batch.iter_mut().try_for_each(|job| job.write(connection))?;
@@ -256,6 +253,23 @@ impl WriteLoop {
                 }
             }
         }
+    }
+
+    /// Fails if a part of the write-ahead log is left, and the disk has no room to move it later.
+    fn check_room(&self, of_creations: bool) -> rusqlite::Result<()> {
+        let more = match of_creations {
+            true => room::FOR_CREATIONS,
+            false => room::FOR_OTHERS,
+        };
+        let check = || match self.is_log_left.get() {
+            true => room::check(&self.connection, &self.path, more, 0),
+            false => Ok(()),
+        };
+        check().or_else(|_| {
+            // The reader that needed it may have ended.
+            self.checkpoint()?;
+            check()
+        })
     }
 
     /// Begins a transaction. All writes wait for an import that is inserting its animals.

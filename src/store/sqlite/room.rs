@@ -1,0 +1,47 @@
+//! The room that checkpoints need. What is only in the write-ahead log, because a reader needs it or a transaction is large, will make
+//! the database file grow. If the log took the last of the disk, it could never be moved into the file, and nothing could be written
+//! again.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Result};
+use rustix::fs::statvfs;
+
+use super::error::disk_full;
+
+/// More than a transaction with creations takes, in the log and then in the file: up to 512 writes that change a few pages each.
+pub(super) const FOR_CREATIONS: u64 = 16 * 1024 * 1024;
+
+/// The same without creations. Less, so that usage, bans and changes of keys can be stored a while longer.
+pub(super) const FOR_OTHERS: u64 = 4 * 1024 * 1024;
+
+/// Fails if the disk has no room for what makes the file grow, and for this much more. `freed` is what will be free by then.
+pub(super) fn check(connection: &Connection, database: &Path, more: u64, freed: u64) -> Result<()> {
+    // A disk that does not tell fails the write itself. Some file systems in memory have no size.
+    let (Ok(file), Ok(disk)) = (database.metadata(), statvfs(database)) else {
+        return Ok(());
+    };
+    if disk.f_blocks == 0 {
+        return Ok(());
+    }
+    let needed = size(connection, "main")?.saturating_sub(file.len()) + more;
+    let free = disk
+        .f_bavail
+        .saturating_mul(disk.f_frsize)
+        .saturating_add(freed);
+    match free >= needed {
+        true => Ok(()),
+        false => Err(disk_full(format!(
+            "the disk has {free} bytes free, and {needed} are needed, because a part of the write-ahead log is not in the database file yet"
+        ))),
+    }
+}
+
+/// The size of a database in bytes, with what is only in its log.
+pub(super) fn size(connection: &Connection, schema: &str) -> Result<u64> {
+    let read = |name| {
+        let sql = format!("PRAGMA {schema}.{name}");
+        connection.query_row(&sql, (), |row| row.get::<_, u32>(0).map(u64::from))
+    };
+    Ok(read("page_count")? * read("page_size")?)
+}
