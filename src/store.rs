@@ -30,7 +30,7 @@ pub use row_stream::RowStream;
 pub(crate) use sqlite::COMMAND_LOCK_TIMEOUT;
 pub use sqlite::{
     BackupError, BackupFolder, BackupProgress, ReactivatedKey, ReactivatedKeys, Restore,
-    RestoreError, Restored, back_up, belongs_to_database,
+    RestoreError, Restored, back_up, belongs_to_database, is_database,
 };
 
 use std::time::Duration;

@@ -45,7 +45,7 @@ use rusqlite::Connection;
 pub use backup::{BackupError, BackupProgress, back_up};
 pub use backup_folder::BackupFolder;
 pub(crate) use copy::{SqliteSession, is_same_file};
-pub use files::belongs_to_database;
+pub use files::{belongs_to_database, is_database};
 pub(super) use import::SqliteImport;
 pub(crate) use lock_wait::COMMAND_LOCK_TIMEOUT;
 pub use reactivated_keys::{ReactivatedKey, ReactivatedKeys};

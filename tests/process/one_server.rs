@@ -146,6 +146,29 @@ fn a_command_reports_the_second_name_of_a_file_and_not_the_running_server() {
 }
 
 #[test]
+fn a_file_that_is_mounted_without_its_folder_is_not_used() {
+    let folder = folder();
+    large_key(folder.path());
+    let server = Process::serve(PROGRAM, folder.path(), &[]);
+    server.client(None).get("/livez");
+    fs::create_dir(folder.path().join("other")).expect("a folder");
+    fs::write(folder.path().join("other").join(FILE), "").expect("a file");
+    let serve = format!("serve {}", FREE_PORTS.join(" "));
+    for command in ["keys list", "pets export -", "pets import a.csv", &serve] {
+        let mount = format!(
+            "mount --bind {FILE} other/{FILE} && cd other && printf 'name,categoryId\\nRex,1\\n' >a.csv"
+        );
+        let script = format!("{mount} && exec {PROGRAM} {command}");
+        let line = harness::run("unshare", folder.path(), &["-m", "sh", "-c", &script]);
+        let line = line.fails_with(1);
+        assert!(
+            line.contains("is mounted without its folder"),
+            "{command}: {line}"
+        );
+    }
+}
+
+#[test]
 fn nothing_is_read_by_a_second_name_that_has_no_log_next_to_it_except_a_backup() {
     let folder = folder();
     let key = large_key(folder.path());

@@ -19,7 +19,7 @@ use super::super::progress::{
     PETS_TEMPLATE, PETS_WITHOUT_TOTAL_TEMPLATE, progress_bar, set_template,
 };
 use super::super::signals::Signals;
-use super::format::{PetFile, RowFormat, reject_database};
+use super::format::{PetFile, RowFormat, reject_database, reject_other_database};
 use super::writer::RowWriter;
 use crate::clock::Clock;
 use crate::new_file::{NewFile, NewFileError, Overwrite};
@@ -87,6 +87,7 @@ impl ExportCommand {
         };
         let mut signals = Signals::of_command().context("cannot listen for signals")?;
         reject_database(self.options.database(), path)?;
+        reject_other_database(path)?;
         let overwrite = match self.force {
             true => Overwrite::Yes,
             false => Overwrite::No,

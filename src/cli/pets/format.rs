@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::outcome::{Failure, Outcome};
-use crate::store::{Database, belongs_to_database};
+use crate::store::{Database, belongs_to_database, is_database};
 
 /// The format of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -93,6 +93,17 @@ pub(super) fn reject_database(database: &Database, file: &Path) -> Outcome {
             file.display()
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Rejects a database of SQLite, perhaps one in use, which an export would replace.
+pub(super) fn reject_other_database(file: &Path) -> Outcome {
+    match is_database(file) {
+        true => Err(Failure::Usage(format!(
+            "{} is a database of SQLite: choose another file",
+            file.display()
+        ))),
+        false => Ok(()),
     }
 }
 

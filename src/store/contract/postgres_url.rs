@@ -1,5 +1,6 @@
 //! The URL of PostgreSQL. Its parameters for TLS have libpq's names and meaning; tokio-postgres knows only some of them.
 
+use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -121,13 +122,27 @@ impl FromStr for PostgresUrl {
                 config.ssl_mode(mode.requested_of(config.get_hosts()));
                 Ok(config)
             }
-            _ => Err(MALFORMED),
+            Ok(_) => Err(MALFORMED.to_owned()),
+            Err(error) => Err(problem(&error)),
         };
         Ok(Self {
             servers: urls.iter().map(server).collect::<Result<_, _>>()?,
             mode,
             files,
         })
+    }
+}
+
+/// Why tokio-postgres rejects a URL. The name of an unknown parameter may be a part of a password.
+fn problem(error: &tokio_postgres::Error) -> String {
+    let cause = error.source().map(ToString::to_string);
+    let cause = cause.unwrap_or_default();
+    match cause.strip_prefix("invalid value for option ") {
+        Some(name) => format!("the {} is invalid", name.trim_matches('`')),
+        None if cause.starts_with("unknown option") => {
+            "it has an unknown parameter after the ?".into()
+        }
+        None => MALFORMED.into(),
     }
 }
 
@@ -206,6 +221,8 @@ mod tests {
                 "requires sslmode=verify-full",
             ),
             ("&sslmode=require&sslmode=disable", "must be sqlite:PATH"),
+            ("&foo=1", "an unknown parameter after the ?"),
+            ("&tcp_user_timeout=1s", "the tcp_user_timeout is invalid"),
         ] {
             let error = parse(parameters).expect_err(parameters);
             assert!(error.contains(message), "{parameters}: {error}");

@@ -1,8 +1,11 @@
-//! A second name (hard link) of a file: a process that opens the file by that name has another write-ahead log and another lock.
+//! A second name (a hard link, or a mount of the file itself) of a file: a process that opens the file by that name has another
+//! write-ahead log and another lock.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use super::connect::{has_wal_or_journal, sibling};
 use super::open_error::OpenError;
@@ -12,8 +15,18 @@ use crate::new_file::{TEMPORARY_SUFFIX, folder};
 /// The suffix, before a time, of the name under which a restore keeps the database that it replaces.
 pub(super) const KEPT_SUFFIX: &str = ".before-restore-";
 
-pub(super) fn has_second_name(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| file.nlink() > 1)
+/// The error if the file has a second name.
+pub(super) fn second_name(path: &Path) -> Option<OpenError> {
+    if std::fs::metadata(path).is_ok_and(|file| file.nlink() > 1) {
+        return Some(OpenError::HardLinked(path.into()));
+    }
+    is_mounted(path).then(|| OpenError::Mounted(path.into()))
+}
+
+/// Whether something is mounted at the path itself, as in a container into which the file is mounted without its folder.
+fn is_mounted(path: &Path) -> bool {
+    statx(CWD, path, AtFlags::empty(), StatxFlags::empty())
+        .is_ok_and(|file| file.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// Rejects a file with a second name. A name that an interrupted creation or restore has left behind is removed, so the caller MUST
@@ -25,10 +38,7 @@ pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
             let _ = std::fs::remove_file(name);
         }
     }
-    match has_second_name(path) {
-        true => Err(OpenError::HardLinked(path.into())),
-        false => Ok(()),
-    }
+    second_name(path).map_or(Ok(()), Err)
 }
 
 /// Whether commits may be in a write-ahead log next to a second name of the file, where a process that reads it by this name does
@@ -39,7 +49,9 @@ pub(super) fn may_lack_commits(path: &Path) -> bool {
             .is_ok_and(|file| file.nlink() > 1 + unfinished_names(path, &file).len() as u64)
     };
     // Looked for twice: a creation that is in progress may remove a name in between.
-    !has_wal_or_journal(path) && has_other_names() && has_other_names() && wal_mode::is_set(path)
+    !has_wal_or_journal(path)
+        && (is_mounted(path) || (has_other_names() && has_other_names()))
+        && wal_mode::is_set(path)
 }
 
 /// The names of the file that a creation or a restore gives it for a moment.

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::connect;
-use super::hard_link::may_lack_commits;
+use super::hard_link::{may_lack_commits, second_name};
 use super::migrations;
 use super::open_error::OpenError;
 use super::stamp::read_stable;
@@ -122,7 +122,7 @@ fn inspect_file(path: &Path, length: u64, is_immutable: bool) -> Result<FileStat
         }
     }
     if may_lack_commits(path) {
-        return Err(OpenError::HardLinked(path.into()));
+        return Err(second_name(path).unwrap_or(OpenError::HardLinked(path.into())));
     }
     Ok(FileState::Format(format))
 }

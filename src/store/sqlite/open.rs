@@ -7,7 +7,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::connect::{configure, give_to_owner_of_folder, resolved, sibling};
 use super::discard::remove_unused;
-use super::hard_link::{has_second_name, reject_hard_links};
+use super::hard_link::{reject_hard_links, second_name};
 use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
@@ -110,15 +110,15 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         if !is_backup {
             reject_hard_links(path)?;
         }
-    } else if has_second_name(path) {
+    } else if second_name(path).is_some() {
         // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
         // that appears after this check stays.
         match FileLock::take(path, purpose) {
             Ok(_lock) => reject_hard_links(path)?,
             // While a server or a copy has the lock, no restore is in progress.
             Err(OpenError::InUse { purpose, .. }) if purpose != Purpose::Command => {
-                if has_second_name(path) {
-                    return Err(OpenError::HardLinked(path.into()));
+                if let Some(error) = second_name(path) {
+                    return Err(error);
                 }
             }
             Err(error) => return Err(error),

@@ -31,6 +31,10 @@ pub(crate) enum OpenError {
     )]
     HardLinked(PathBuf),
     #[error(
+        "{0} is mounted without its folder, so its write-ahead log would not be next to the file, and data would be lost: mount its folder"
+    )]
+    Mounted(PathBuf),
+    #[error(
         "{path} is {state}, but {log} is there: put {path} back, or remove {log} (its commits would be lost)"
     )]
     OrphanedLog {

@@ -93,3 +93,21 @@ fn neither_a_backup_nor_an_export_replaces_a_file_of_a_database_that_a_link_name
     }
     assert_eq!(names(&at("real")), ["a.db", "a.db-shm"]);
 }
+
+#[test]
+fn an_export_does_not_replace_another_database() {
+    let folder = with_database();
+    let other = "sqlite:other.db";
+    run(folder.path(), &[], &["migrate", "--database", other]).exits(0);
+    // As that of a server that has just begun, all of which is in its log.
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("empty.db"), "").expect("a file");
+    fs::write(at("empty.db-wal"), "a log").expect("a file");
+    for (name, format) in [("other.db", "csv"), ("empty.db", "ndjson")] {
+        let before = fs::read(at(name)).expect("a file");
+        let export = ["pets", "export", name, "--force", "--format", format];
+        let line = run(folder.path(), &[], &export).fails_with(2);
+        assert!(line.contains("is a database of SQLite"), "{line}");
+        assert_eq!(fs::read(at(name)).expect("a file"), before);
+    }
+}
