@@ -10,7 +10,7 @@ use crate::{Cluster, rex};
 /// How soon a change takes effect on every node.
 pub(crate) const PROPAGATION_TIME: Duration = Duration::from_secs(5);
 
-/// Changes of each of the four kinds.
+/// How often each change is made: a revocation, a plan and a status here, and an unban in `bans.rs`.
 pub(crate) const ROUNDS: usize = 13;
 
 pub(crate) fn eventually_on_all(

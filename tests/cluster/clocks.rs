@@ -28,7 +28,7 @@ fn strict_args(cluster: &Cluster) -> Vec<String> {
 }
 
 /// Starts a node, on a machine whose clock is wrong by `wrong`, if any. Its monotonic clock is left alone, as it is when a
-/// machine's clock is set.
+/// machine's clock is set. Such a node also sweeps at once.
 fn start(cluster: &Cluster, wrong: Option<&str>) -> Process {
     let args = strict_args(cluster);
     let args: Vec<&str> = args.iter().map(String::as_str).collect();

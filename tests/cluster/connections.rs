@@ -216,7 +216,7 @@ fn requests_that_use_all_connections_neither_delay_a_revocation_nor_clear_the_ca
     });
 }
 
-/// PostgreSQL detects by its own that the machine of a client is gone: the client sets how soon.
+/// PostgreSQL detects on its own that the machine of a client is gone: the client sets how soon.
 #[test]
 fn the_server_probes_idle_connections_after_ten_seconds() {
     let postgres = Postgres::start();

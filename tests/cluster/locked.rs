@@ -260,7 +260,7 @@ pub(crate) fn signal(process: &Child, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// The last line of a command that has failed.
+/// What a command that has failed printed to standard error.
 fn failure(import: Child) -> String {
     let output = import.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(1));

@@ -21,7 +21,7 @@ pub(crate) const FAILOVER_TIME: Duration = Duration::from_secs(10);
 /// The longest wait for a response.
 const LONGEST: Duration = Duration::from_millis(2_500);
 
-/// How much more memory a node may use because PostgreSQL does not respond.
+/// How much more memory a node may use because PostgreSQL does not respond, in KiB.
 const MORE_MEMORY: u64 = 32 * 1024;
 
 /// How many more files and sockets a node may have open because PostgreSQL does not respond.
@@ -31,7 +31,7 @@ const MORE_FILES: u64 = 64;
 fn acknowledged_animals_survive_immediate_restarts_under_load() {
     let restarts = if harness::is_long() { 50 } else { 10 };
     let cluster = Cluster::start();
-    // All connections, old and new, would acknowledge a commit before it is on disk.
+    // With this default, a session that does not set synchronous_commit itself acknowledges a commit before it is on disk.
     for sql in [
         "alter system set synchronous_commit = off",
         "select pg_reload_conf()",

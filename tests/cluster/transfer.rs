@@ -361,7 +361,7 @@ fn postgresql_does_not_continue_an_import_that_was_stopped_or_killed() {
 }
 
 #[test]
-fn during_an_import_on_nodes_no_creation_is_rejected_and_the_99th_percentile_of_reads_at_most_triples()
+fn during_an_import_on_nodes_no_creation_is_rejected_and_the_99th_percentile_of_reads_stays_below_three_times_plus_20_ms()
  {
     let cluster = Cluster::start();
     let clients = cluster.clients(&cluster.large_key());

@@ -188,7 +188,7 @@ fn the_row_of_a_node_that_was_killed_is_deleted_by_one_that_starts_after_an_hour
 }
 
 #[test]
-fn no_older_node_starts_while_such_a_migration_is_in_progress() {
+fn no_older_node_starts_while_a_breaking_migration_is_in_progress() {
     let shared = SharedDatabase::start();
     crate::format::slow_down(&shared.postgres, 5);
     std::thread::scope(|scope| {
@@ -202,7 +202,10 @@ fn no_older_node_starts_while_such_a_migration_is_in_progress() {
         let last = output.stderr.lines().last().unwrap_or_default();
         let format = format!("has format {LATER_FORMAT}");
         assert!(last.contains(&format), "{}", output.stderr);
-        assert!(began.elapsed() > Duration::from_secs(1), "it waits for it");
+        assert!(
+            began.elapsed() > Duration::from_secs(1),
+            "it did not wait for the migration"
+        );
         migrating.join().expect("a migration").exits(0);
     });
     assert_eq!(shared.nodes(), "");

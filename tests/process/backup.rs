@@ -148,7 +148,7 @@ fn a_backup_gets_its_name_after_its_content_is_on_disk_and_before_its_folder_is(
     traced(folder.path(), &calls, &trace).exits(0);
     let calls = fs::read_to_string(calls).expect("a file");
     let lines: Vec<&str> = calls.lines().collect();
-    // SQLite would not get its locks where they conflict with that of this program, as on NFS.
+    // SQLite must take no locks of the copy: on NFS they would conflict with the lock that this program has.
     let locks = |call: &&&str| call.contains("F_SETLK") && call.contains("copy.db");
     assert_eq!(lines.iter().find(locks), None);
     let place =

@@ -183,6 +183,37 @@ fn a_backup_of_a_server_that_is_killed_when_it_is_complete_is_deleted_in_its_tur
 }
 
 #[test]
+fn options_of_backups_without_a_folder_are_rejected_except_defaults_in_a_configuration_file() {
+    let folder = folder();
+    fs::write(folder.path().join("file"), "backup-keep = 7\n").expect("a file");
+    fs::write(folder.path().join("defaults"), "backup-keep = 24\n").expect("a file");
+    let every = ("ANIMAL_STORE_BACKUP_EVERY", "1h");
+    for (words, vars, options) in [
+        (&["--backup-every", "1h"][..], &[][..], "--backup-every"),
+        (&["--config", "file"], &[], "--backup-keep"),
+        (
+            &["--config", "file"],
+            &[every],
+            "--backup-every and --backup-keep",
+        ),
+    ] {
+        let line = run(folder.path(), vars, &[&["serve"], words].concat()).fails_with(2);
+        assert_eq!(
+            line,
+            format!(
+                "animal-store: no backups are made without --backup-folder: add it, or remove {options}"
+            )
+        );
+    }
+    let with_folder = ["--config", "file", "--backup-folder", "."];
+    for words in [&["--config", "defaults"][..], &with_folder] {
+        let mut server = Process::serve(PROGRAM, folder.path(), words);
+        server.signal("TERM");
+        assert_eq!(server.ends_within(Duration::from_secs(10)), Some(0));
+    }
+}
+
+#[test]
 fn backups_of_postgresql_are_a_usage_error() {
     let folder = folder();
     let args = ["serve", "--backup-folder=.", "--database=postgres://a@b/c"];

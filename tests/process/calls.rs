@@ -47,9 +47,9 @@ fn copied(folder: &Path) -> TempDir {
     copy
 }
 
-/// Runs a command under strace, each time in a copy of the folder, and kills it before a different one of its calls that change a file:
-/// strace counts each kind of call by itself. `check` checks what is there then; the last one was not killed. Returns the calls at
-/// which it was killed.
+/// Runs a command under strace again and again, each time in a new copy of the folder. For each kind of call that changes a file, it is
+/// killed at the first such call, then at the second, and so on, until it ends by itself. `check` checks what each run has left, also
+/// the one that was not killed. Returns the kinds of call at which it was killed.
 pub(crate) fn killed_at_each(
     original: &Path,
     command: &[&str],

@@ -181,14 +181,7 @@ fn an_import_for_whose_log_the_disk_would_have_no_room_imports_nothing() {
 fn a_log_that_a_reader_keeps_does_not_take_the_room_that_the_database_needs_later() {
     let folder = TempDir::new().expect("a folder");
     let key = large_key(folder.path());
-    // On a disk that only it sees.
-    let disk =
-        "mkdir disk && mount -t tmpfs -o size=40m none disk && mv animal-store.db* disk && cd disk";
-    let script = format!(
-        "{disk} && exec {PROGRAM} serve --no-first-key {}",
-        FREE_PORTS.join(" ")
-    );
-    let process = Process::start("unshare", folder.path(), &["-m", "sh", "-c", &script], &[]);
+    let process = serve_on_small_disk(&folder, "40m");
     let client = process.client(Some(&key));
     let name = "\u{1f98a}".repeat(255);
     let create = || {
@@ -223,6 +216,10 @@ fn a_log_that_a_reader_keeps_does_not_take_the_room_that_the_database_needs_late
         &["ERROR", "a part of the write-ahead log is not in"],
     );
     assert!(!log.contains("shutting down"), "{log}");
+    // Usage is still stored, each second.
+    std::thread::sleep(Duration::from_millis(1_500));
+    let failures = r#"animal_store_background_failures_total{task="flush"}"#;
+    assert_eq!(value(&process, failures), 0.0);
 
     reader.kill().expect("a child");
     reader.wait().expect("an end");

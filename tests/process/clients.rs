@@ -19,7 +19,7 @@ struct Case<'a> {
     size: &'a str,
 }
 
-/// What a client printed: a status for each try.
+/// Runs a client, and returns what it printed: a status for each try.
 type Client = fn(&Case<'_>) -> String;
 
 fn printed(command: &mut Command) -> String {

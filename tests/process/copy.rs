@@ -59,7 +59,7 @@ fn a_database_that_a_full_disk_keeps_from_being_created_leaves_no_part_of_it() {
 }
 
 #[test]
-fn text_that_is_not_utf_8_ends_a_copy_and_is_not_changed_by_it() {
+fn text_that_is_not_utf_8_ends_a_copy_and_leaves_no_target() {
     let folder = folder();
     run(folder.path(), &[], &["migrate"]).exits(0);
     let database =

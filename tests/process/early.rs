@@ -203,6 +203,7 @@ fn a_client_that_continues_to_send_after_its_response_is_disconnected() {
         if let Err(error) = stream.write_all(b"1\r\nx\r\n") {
             break error;
         }
+        // The server reads and discards for ten seconds in total.
         assert!(began.elapsed() < Duration::from_secs(14), "still open");
         std::thread::sleep(Duration::from_millis(50));
     };
@@ -285,6 +286,6 @@ fn a_shutdown_does_not_wait_for_the_rest_of_a_body_whose_response_was_sent() {
     let began = Instant::now();
     app.stop();
     let took = began.elapsed();
-    // The server reads and discards for up to five seconds, but for one during a shutdown.
+    // The server waits up to five seconds for more of the body, but one second during a shutdown.
     assert!(took < Duration::from_millis(3_500), "{took:?}");
 }

@@ -14,7 +14,7 @@ use crate::{FREE_PORTS, PROGRAM, folder, large_key, run};
 
 const FILE: &str = "animal-store.db";
 
-/// The statements of the migration to format 2.
+/// The statements of the migrations up to format 2.
 const OLDER: [&str; 2] = [
     include_str!("../../src/store/sqlite/migrations/0001_first.sql"),
     include_str!("../../src/store/sqlite/migrations/0002_orders.sql"),

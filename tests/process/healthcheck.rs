@@ -90,7 +90,7 @@ fn a_server_that_does_not_respond_in_time_is_not_healthy() {
 #[test]
 fn a_server_on_all_addresses_is_checked_where_ipv6_is_disabled_too() {
     let folder = folder();
-    // In a network of its own, whose loopback interface is down at first.
+    // In a network namespace of its own, whose loopback interface is down at first: SIOCSIFFLAGS with IFF_UP brings it up.
     let script = format!(
         "python3 -c 'import fcntl, socket, struct; \
              fcntl.ioctl(socket.socket(), 0x8914, struct.pack(\"16sh\", b\"lo\", 1))'

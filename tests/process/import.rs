@@ -127,7 +127,8 @@ fn a_server_shuts_down_in_time_while_an_import_is_suspended() {
 }
 
 #[test]
-fn during_an_import_no_creation_is_rejected_and_the_99th_percentile_of_reads_at_most_triples() {
+fn during_an_import_no_creation_is_rejected_and_the_99th_percentile_of_reads_stays_below_three_times_plus_20_ms()
+ {
     let folder = with_animals(100_000);
     let key = large_key(folder.path());
     let server = Process::serve(PROGRAM, folder.path(), &["--log-level", "warn"]);
@@ -218,10 +219,8 @@ fn an_export_of_a_database_at_rest_creates_no_file_next_to_it() {
 }
 
 #[test]
+#[ignore = "long: ./test --long"]
 fn an_import_of_very_large_files_takes_little_memory() {
-    if !harness::is_long() {
-        return;
-    }
     let folder = folder();
     let mut import = harness::command(PROGRAM)
         .args(["pets", "import", "-"])

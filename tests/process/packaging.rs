@@ -27,7 +27,7 @@ fn variables(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The objects of the example for Kubernetes, by kind.
+/// The object of this kind in the example for Kubernetes.
 fn object(kind: &str) -> Value {
     let text = packaged("kubernetes.yaml");
     let objects = text.split("\n---\n");
@@ -204,7 +204,7 @@ fn only_the_folder_with_the_data_must_be_writable() {
 }
 
 #[test]
-fn the_debian_package_has_the_time_of_its_commit_or_is_not_built() {
+fn the_debian_package_is_not_built_without_the_time_of_its_commit() {
     // As in an unpacked archive of the sources, where there is no repository to ask.
     let output = std::process::Command::new("packaging/deb")
         .current_dir(env!("CARGO_MANIFEST_DIR"))

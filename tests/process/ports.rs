@@ -46,7 +46,8 @@ fn the_admin_listener_is_open_to_others_only_with_a_token() {
         assert_eq!(ask(None, health).status, 200);
     }
 
-    // As failed authentications are: 60 a minute for an address, and clients with the token are not affected.
+    // Limited as failed authentications of the API are: 60 a minute for an address, and a minute may end meanwhile. Clients with the
+    // token are not affected.
     let rejected = (0..=120)
         .map(|_| ask(Some(wrong), "/metrics"))
         .find(|response| response.status != 401)

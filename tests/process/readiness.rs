@@ -54,7 +54,7 @@ fn a_background_task_that_fails_is_logged_once_when_that_begins_and_once_when_it
 }
 
 #[test]
-fn the_checks_are_listed_and_take_no_longer_than_liveness() {
+fn the_checks_are_listed_and_readyz_takes_less_than_twice_as_long_as_livez() {
     let folder = folder();
     let server = Process::serve(PROGRAM, folder.path(), &["--no-first-key"]);
     let client = server.client(None);

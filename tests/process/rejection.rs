@@ -131,7 +131,7 @@ fn a_file_in_a_folder_that_does_not_exist_is_rejected() {
 }
 
 #[test]
-fn a_url_of_another_program_creates_no_file() {
+fn a_database_url_in_the_syntax_of_other_programs_creates_no_file() {
     let folder = TempDir::new().expect("a folder");
     for url in ["sqlite://x.db", "sqlite::memory:", "sqlite:x.db?mode=rwc"] {
         for command in ["serve", "migrate"] {

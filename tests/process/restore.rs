@@ -22,16 +22,16 @@ const SOURCE: &str = "animal-store.db";
 const KEPT: &str = "animal-store.db.before-restore-";
 
 /// Animals in the backup, and in the database.
-const BEFORE: i64 = 3;
-const AFTER: i64 = 5;
+const IN_BACKUP: i64 = 3;
+const IN_DATABASE: i64 = 5;
 
 /// A folder with a backup `monday.db` of three animals, and a database that has two more in its write-ahead log, as after a crash.
 fn with_backup() -> (TempDir, String) {
     let folder = folder();
     let key = large_key(folder.path());
-    add(folder.path(), &key, BEFORE);
+    add(folder.path(), &key, IN_BACKUP);
     run(folder.path(), &[], &["backup", "monday.db"]).exits(0);
-    add(folder.path(), &key, AFTER - BEFORE);
+    add(folder.path(), &key, IN_DATABASE - IN_BACKUP);
     assert!(folder.path().join("animal-store.db-wal").exists());
     (folder, key)
 }
@@ -113,7 +113,7 @@ fn a_restore_reports_what_it_did_and_keeps_mode_and_owner() {
         (&json!(SOURCE), &json!("monday.db"))
     );
     assert_eq!(access(&source), before);
-    assert_eq!(animals(&folder.path().join(&kept)), AFTER);
+    assert_eq!(animals(&folder.path().join(&kept)), IN_DATABASE);
     let left = names(folder.path());
     assert_eq!(left, [SOURCE, &kept, "monday.db"]);
 
@@ -223,7 +223,7 @@ fn a_restore_does_not_wait_for_a_server_and_asks_for_confirmation() {
             && shown.contains("nothing was changed"),
         "{shown}"
     );
-    assert_eq!(animals_served(folder.path()), AFTER);
+    assert_eq!(animals_served(folder.path()), IN_DATABASE);
     // Ctrl-C while it asks.
     let interrupted = format!("(sleep 3; kill -INT $$) & {command}");
     let before = names(folder.path());
@@ -237,7 +237,7 @@ fn a_restore_does_not_wait_for_a_server_and_asks_for_confirmation() {
     assert_eq!(names(folder.path()), before);
     let (code, shown) = harness::on_terminal(folder.path(), &command, &[], "y\n");
     assert_eq!(code, Some(0), "{shown}");
-    assert_eq!(animals_served(folder.path()), BEFORE);
+    assert_eq!(animals_served(folder.path()), IN_BACKUP);
 }
 
 #[test]
@@ -264,9 +264,9 @@ fn a_database_that_another_process_has_open_is_not_replaced_under_it() {
     );
     other.execute_batch("COMMIT").expect("an end");
     drop(other);
-    assert_eq!(animals_served(folder.path()), AFTER);
+    assert_eq!(animals_served(folder.path()), IN_DATABASE);
     restore(folder.path()).exits(0);
-    assert_eq!(animals_served(folder.path()), BEFORE);
+    assert_eq!(animals_served(folder.path()), IN_BACKUP);
 }
 
 #[test]
@@ -285,13 +285,16 @@ fn a_backup_is_restored_from_another_disk_through_links_and_where_there_is_no_da
     symlink("data/real.db", folder.path().join(SOURCE)).expect("a link");
     run(folder.path(), &[], &["restore", "latest.db", "--yes"]).exits(0);
     assert!(folder.path().join(SOURCE).is_symlink());
-    assert_eq!(animals_served(folder.path()), BEFORE);
+    assert_eq!(animals_served(folder.path()), IN_BACKUP);
     let data = names(&folder.path().join("data"));
     assert!(
         data.len() == 2 && data[1].starts_with("real.db.before-restore-"),
         "{data:?}"
     );
-    assert_eq!(animals(&folder.path().join("data").join(&data[1])), AFTER);
+    assert_eq!(
+        animals(&folder.path().join("data").join(&data[1])),
+        IN_DATABASE
+    );
 
     // As in "$FOLDER/far.db" if FOLDER is "/".
     let two_slashes = format!("/{}", far.display());
@@ -306,7 +309,7 @@ fn a_backup_is_restored_from_another_disk_through_links_and_where_there_is_no_da
     let report: Value =
         serde_json::from_str(&run(folder.path(), &[], &new).exits(0).stdout).expect("JSON");
     assert_eq!(report["kept"], Value::Null);
-    assert_eq!(animals(&folder.path().join("new.db")), BEFORE);
+    assert_eq!(animals(&folder.path().join("new.db")), IN_BACKUP);
 }
 
 #[test]
@@ -322,7 +325,7 @@ fn an_earlier_format_is_restored_and_migrated_by_the_next_start() {
     let migrated = run(folder.path(), &[], &["migrate"]).exits(0);
     let line = "migrated animal-store.db from format 3 to ";
     assert!(migrated.stdout.starts_with(line), "{migrated:?}");
-    assert_eq!(animals_served(folder.path()), BEFORE);
+    assert_eq!(animals_served(folder.path()), IN_BACKUP);
 }
 
 #[test]
@@ -373,6 +376,6 @@ fn the_log_of_a_missing_database_is_kept_and_named() {
             }
         };
         assert_eq!(fs::read(folder.path().join(kept)).expect("a file"), log);
-        assert_eq!(animals_served(folder.path()), BEFORE);
+        assert_eq!(animals_served(folder.path()), IN_BACKUP);
     }
 }

@@ -106,7 +106,7 @@ fn send_everywhere(client: &Client, secret: &str) -> Vec<Response> {
             &format!("{{\"name\":\"{}\\n\",\"categoryId\":1}}", secret),
         ),
     ];
-    // Not HTTP at all.
+    // A malformed header line.
     let mut connection = client.connect();
     connection.send(format!("GET /v1/pets HTTP/1.1\r\n{secret} {secret}\r\n\r\n").as_bytes());
     responses.push(connection.response());
@@ -213,7 +213,7 @@ fn no_secret_is_in_a_log_a_file_an_error_or_a_metric_at_the_finest_level() {
 }
 
 #[test]
-fn a_secret_in_the_wrong_place_of_a_command_is_not_printed_or_stored() {
+fn a_secret_in_the_wrong_place_of_a_command_is_not_printed() {
     let folder = TempDir::new().expect("a folder");
     let key = large_key(folder.path());
     for args in [

@@ -34,7 +34,7 @@ fn with_database(mode: u32) -> (TempDir, String) {
     (folder, key)
 }
 
-/// The arguments of `setpriv` to run the program as this user, whose first group has the same number and who is a member of another.
+/// The arguments of `setpriv` to run the program as this user. The primary group has the same ID, and `group` is a supplementary one.
 fn program_as(user: u32, group: u32) -> [String; 4] {
     [
         format!("--reuid={user}"),
@@ -111,7 +111,7 @@ fn those_who_may_write_the_database_may_use_its_lock_files_and_nobody_else() {
 #[test]
 fn creations_wait_for_an_import_by_another_user_and_one_that_was_killed_blocks_nobody() {
     let (folder, key) = with_database(0o660);
-    // Files get its group. Otherwise another user could not open those of SQLite.
+    // The setgid bit: new files get the group of the folder. Otherwise another user could not open those of SQLite.
     allow(folder.path(), 0o2770);
     let server = serve_as(OTHER, GROUP, &folder);
     let lock = fs::metadata(folder.path().join("animal-store.db.lock")).expect("a lock");

@@ -26,7 +26,8 @@ fn a_server_on_a_terminal_drains_when_the_terminal_is_lost_and_sends_several_sig
     let serve = format!(
         "env --default-signal=HUP {PROGRAM} serve --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 2>log"
     );
-    // The shell of the terminal sends the signals when the server has begun to listen, over a longer time than duplicates take.
+    // The shell of the terminal sends the signals when the server has begun to listen, for longer than a repeated signal counts as a
+    // duplicate.
     let hang_up = "for _ in 1 2 3 4 5; do kill -HUP $!; sleep 0.03; done";
     let line =
         format!("{serve} & until grep -q ready log; do sleep 0.05; done; {hang_up}; wait $!");

@@ -198,6 +198,7 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     }
     let log = || std::fs::read_to_string(&log_path).expect("a log");
     let connect = |_| TcpStream::connect(manager.address()).expect("a connection");
+    // More than the 256 connections that a server accepts while it starts.
     let mut crowd: Vec<TcpStream> = (0..260).map(connect).collect();
     let rejection = "operation=connection client=127.0.0.1 status=503 ms=0.000 reason=address";
     eventually(SOON, "a rejection", || log().contains(rejection));
@@ -206,12 +207,15 @@ fn a_long_migration_extends_the_start_timeout_and_livez_responds_meanwhile() {
     drop(crowd);
     assert!(
         began.elapsed() < Duration::from_secs(8),
-        "it is still migrating"
+        "the migration ended before the checks"
     );
     // The second notification, and then the end of the migration.
     manager.wait_for("EXTEND_TIMEOUT_USEC", SOON);
     manager.wait_for("READY=1", SOON);
-    assert!(began.elapsed() > Duration::from_secs(8), "it was slow");
+    assert!(
+        began.elapsed() > Duration::from_secs(8),
+        "the migration was not slow"
+    );
     for client in [&api, &admin] {
         assert_eq!(client.get("/readyz").status, 200);
     }

@@ -107,10 +107,8 @@ fn an_import_that_waits_for_another_process_ends_with_a_signal() {
 }
 
 #[test]
+#[ignore = "long: ./test --long"]
 fn an_import_waits_for_another_one_however_long_that_takes() {
-    if !harness::is_long() {
-        return;
-    }
     let folder = with_animals(3);
     let lock = File::create(folder.path().join("animal-store.db.import")).expect("a file");
     flock(&lock, FlockOperation::LockExclusive).expect("a lock");

@@ -19,7 +19,7 @@ fn is_rejected(folder: &Path, words: &[&str]) {
     }
     assert!(
         !folder.join("animal-store.db").exists(),
-        "nothing is created"
+        "a database was created"
     );
 }
 

@@ -60,7 +60,7 @@ fn a_head_that_is_too_large_gets_431_though_its_client_sends_all_of_it_before_it
 /// connection in the end.
 fn send_without_reading(
     stream: &mut impl Write,
-    mut is_full: impl FnMut(),
+    mut when_full: impl FnMut(),
     timeout: Duration,
 ) -> ErrorKind {
     let began = Instant::now();
@@ -68,7 +68,7 @@ fn send_without_reading(
         match stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") {
             Ok(()) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                is_full();
+                when_full();
             }
             Err(error) => return error.kind(),
         }

@@ -225,7 +225,7 @@ fn authority_is_checked_as_host_is() {
 }
 
 #[test]
-fn malformed_requests_reset_their_stream_and_no_other() {
+fn malformed_requests_reset_their_stream_alone_and_malformed_fields_end_the_connection() {
     let (_app, key, certificate, _folder) = raw_server();
     let get = [
         (":method", "GET"),
@@ -264,7 +264,7 @@ fn malformed_requests_reset_their_stream_and_no_other() {
 }
 
 #[test]
-fn a_head_has_no_body_and_a_large_head_is_431() {
+fn a_response_to_head_has_no_body_and_a_request_head_that_is_too_large_is_431() {
     let (_app, key, certificate, _folder) = raw_server();
     let mut raw = Raw::connect(&key, &certificate, &[]);
     let block = raw.head("HEAD", "/v1/pets", &[]);

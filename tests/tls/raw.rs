@@ -49,7 +49,7 @@ impl Frame {
 /// A connection.
 pub(crate) struct Raw {
     stream: StreamOwned<ClientConnection, TcpStream>,
-    decoder: Vec<u8>,
+    buffer: Vec<u8>,
     key: String,
 }
 
@@ -77,7 +77,7 @@ impl Raw {
         let tls = certificate.http2_client();
         Self {
             stream: tls.handshake(address).expect("a handshake"),
-            decoder: Vec::new(),
+            buffer: Vec::new(),
             key: String::new(),
         }
     }
@@ -98,7 +98,7 @@ impl Raw {
         self.send_frame(HEADERS, END_HEADERS | END_STREAM, stream, &head);
     }
 
-    /// The head of a POST with a body to follow.
+    /// Sends the head of a POST, with the key. Its body is to follow.
     pub(crate) fn post(&mut self, stream: u32, more: &[(&str, &str)]) {
         let head = self.head(
             "POST",
@@ -125,7 +125,7 @@ impl Raw {
     /// The next frame; none at the end of the connection.
     pub(crate) fn next(&mut self) -> Option<Frame> {
         loop {
-            if let Some((head, rest)) = self.decoder.split_first_chunk::<9>() {
+            if let Some((head, rest)) = self.buffer.split_first_chunk::<9>() {
                 let length =
                     usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
                 if rest.len() >= length {
@@ -135,14 +135,14 @@ impl Raw {
                         stream: u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
                         payload: rest[..length].to_vec(),
                     };
-                    self.decoder.drain(..9 + length);
+                    self.buffer.drain(..9 + length);
                     return Some(frame);
                 }
             }
             let mut more = [0; 16_384];
             match self.stream.read(&mut more) {
                 Ok(0) | Err(_) => return None,
-                Ok(read) => self.decoder.extend_from_slice(&more[..read]),
+                Ok(read) => self.buffer.extend_from_slice(&more[..read]),
             }
         }
     }

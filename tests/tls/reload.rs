@@ -95,6 +95,7 @@ fn a_changed_file_is_found_by_polling_also_behind_links_and_with_its_old_time_an
     link("new", "..next");
     std::fs::rename(folder.path().join("..next"), folder.path().join("..data")).expect("replaced");
     let began = Instant::now();
+    // The files are read every ten seconds.
     eventually(Duration::from_secs(13), "the new certificate", || {
         presents(&process, &new)
     });
@@ -193,6 +194,7 @@ fn a_bad_pair_that_stays_is_logged_once() {
     let process = serve(folder.path(), &[]);
     std::fs::write(&cert, "half").expect("a file");
     logged(&process, &["no certificate in PEM"]);
+    // The files are read every ten seconds.
     std::thread::sleep(Duration::from_secs(11));
     assert!(!process.log().contains("no certificate"));
     assert_eq!(metric(&process, FAILURES), 1.0);

@@ -39,6 +39,9 @@ const SET_UP: &str = "
 /// IDs between existing ones may be two pages for each.
 const INSERT_ROWS: i64 = 1_000;
 
+/// By how much the database grows between two checks that the disk has room.
+const ROOM_CHECK_BYTES: u64 = 1024 * 1024;
+
 /// How long an import that failed waits for others to read what is in the write-ahead log, before it leaves the log as it is.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -172,6 +175,7 @@ impl SqliteImport {
             )?,
         };
         let mut last = 0;
+        let mut checked_size = room::size(connection, "main")?;
         while let Some(next) = connection
             .prepare_cached(
                 "SELECT max(id) FROM (SELECT id FROM staging.pets WHERE id > ?1 ORDER BY id LIMIT ?2)",
@@ -186,7 +190,13 @@ impl SqliteImport {
                 )?
                 .execute([offset, last, next])?;
             last = next;
+            let size = room::size(connection, "main")?;
+            if size >= checked_size + ROOM_CHECK_BYTES {
+                self.check_room()?;
+                checked_size = size;
+            }
         }
+        self.check_room()?;
         if self.ids == IdSource::Kept {
             // They may be in the middle of pages that servers have cached.
             connection.execute_batch(
@@ -194,6 +204,17 @@ impl SqliteImport {
             )?;
         }
         Ok(())
+    }
+
+    /// Fails if the log would take the room that the database file needs for it. What is staged is free at the end.
+    fn check_room(&self) -> rusqlite::Result<()> {
+        let connection = &self.connection;
+        // So that the disk shows what the log takes.
+        connection.cache_flush()?;
+        let staging = room::size(connection, "staging")?;
+        // A small import may use all of the disk.
+        let more = room::growth(connection, &self.path)?.min(room::FOR_OTHERS);
+        room::check(connection, &self.path, more, staging)
     }
 
     /// Undoes what was inserted, and shortens the write-ahead log, which would keep its size until it is restarted.
@@ -223,13 +244,6 @@ impl SqliteImport {
 
     pub(crate) fn commit(mut self) -> std::result::Result<u64, ImportError> {
         if self.staged > 0 {
-            let connection = &self.connection;
-            // All of it to the log, so that the check sees what the log takes.
-            let has_room = connection.cache_flush().and_then(|()| {
-                let staging = room::size(connection, "staging")?;
-                room::check(connection, &self.path, room::FOR_OTHERS, staging)
-            });
-            has_room.map_err(StoreError::from)?;
             let committed = commit_in_place(&self.connection, &self.data);
             committed.map_err(|error| match error {
                 StoreError::Unconfirmed(text) => ImportError::Unconfirmed(text),

@@ -65,6 +65,10 @@ impl Job {
         }
     }
 
+    pub(super) fn is_creation(&self) -> bool {
+        matches!(self, Self::Create { .. })
+    }
+
     pub(super) fn created(&self) -> Option<&CreationOutcome> {
         match self {
             Self::Create { created, .. } => created.as_ref(),

@@ -18,13 +18,13 @@ pub(super) const FOR_OTHERS: u64 = 4 * 1024 * 1024;
 /// Fails if the disk has no room for what makes the file grow, and for this much more. `freed` is what will be free by then.
 pub(super) fn check(connection: &Connection, database: &Path, more: u64, freed: u64) -> Result<()> {
     // A disk that does not tell fails the write itself. Some file systems in memory have no size.
-    let (Ok(file), Ok(disk)) = (database.metadata(), statvfs(database)) else {
+    let Ok(disk) = statvfs(database) else {
         return Ok(());
     };
     if disk.f_blocks == 0 {
         return Ok(());
     }
-    let needed = size(connection, "main")?.saturating_sub(file.len()) + more;
+    let needed = growth(connection, database)? + more;
     let free = disk
         .f_bavail
         .saturating_mul(disk.f_frsize)
@@ -35,6 +35,12 @@ pub(super) fn check(connection: &Connection, database: &Path, more: u64, freed: 
             "the disk has {free} bytes free, and {needed} are needed, because a part of the write-ahead log is not in the database file yet"
         ))),
     }
+}
+
+/// By how much the file of a database will grow when all of its log is moved into it.
+pub(super) fn growth(connection: &Connection, database: &Path) -> Result<u64> {
+    let file = database.metadata().map_or(0, |file| file.len());
+    Ok(size(connection, "main")?.saturating_sub(file))
 }
 
 /// The size of a database in bytes, with what is only in its log.

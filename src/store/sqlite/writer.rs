@@ -2,6 +2,7 @@
 //! the commit fails, all of them fail; after a failure of the disk, or when the file is no longer at its path, nothing is
 //! acknowledged again.
 
+mod checkpoint;
 mod disk_full;
 
 use std::cell::Cell;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, Row};
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::connect::count_log_pages;
@@ -20,7 +21,6 @@ use super::identity::{Moved, OpenFiles, check_in_place};
 use super::import_wait::ImportWait;
 use super::job::Job;
 use super::lock::is_importing;
-use super::room;
 use crate::fault::Fault;
 use crate::store::contract::{Creation, CreationOutcome, Result, StoreError};
 use crate::store::writer::{Reply, WriterMonitor, WriterState, writer_stopped};
@@ -178,8 +178,8 @@ impl WriteLoop {
 
     fn dequeue(&self, jobs: impl Iterator<Item = Job>) -> Vec<Job> {
         let jobs: Vec<Job> = jobs.collect();
-        let is_creation = |job: &&Job| matches!(job, Job::Create { .. });
-        self.state.leave(jobs.iter().filter(is_creation).count());
+        self.state
+            .leave(jobs.iter().filter(|job| job.is_creation()).count());
         jobs
     }
 
@@ -189,14 +189,19 @@ impl WriteLoop {
         mut batch: Vec<Job>,
         jobs: &Receiver<Job>,
     ) -> std::result::Result<(), FatalError> {
+        if self.is_log_left.get() {
+            batch = self.with_room(batch)?;
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
         let connection = &self.connection;
-        let of_creations = batch.iter().any(|job| matches!(job, Job::Create { .. }));
+        let of_creations = batch.iter().any(Job::is_creation);
         let writes = batch.len();
         batch.iter_mut().for_each(|job| job.begin(writes));
         let mut is_committing = false;
         let mut _in_progress = None;
-        let has_room = self.check_room(of_creations);
-        let committed = has_room.and_then(|()| self.begin()).and_then(|()| {
+        let committed = self.begin().and_then(|()| {
             _in_progress = Some(self.state.health.begin_write());
             batch.iter_mut().try_for_each(|job| job.write(connection))?;
             if Fault::AckBeforeCommit.is_enabled() {
@@ -255,23 +260,6 @@ impl WriteLoop {
         }
     }
 
-    /// Fails if a part of the write-ahead log is left, and the disk has no room to move it later.
-    fn check_room(&self, of_creations: bool) -> rusqlite::Result<()> {
-        let more = match of_creations {
-            true => room::FOR_CREATIONS,
-            false => room::FOR_OTHERS,
-        };
-        let check = || match self.is_log_left.get() {
-            true => room::check(&self.connection, &self.path, more, 0),
-            false => Ok(()),
-        };
-        check().or_else(|_| {
-            // The reader that needed it may have ended.
-            self.checkpoint()?;
-            check()
-        })
-    }
-
     /// Begins a transaction. All writes wait for an import that is inserting its animals.
     fn begin(&self) -> rusqlite::Result<()> {
         loop {
@@ -286,27 +274,6 @@ impl WriteLoop {
             if !self.import_wait.may_continue(Instant::now()) {
                 return begun;
             }
-        }
-    }
-
-    /// Checkpoints the write-ahead log. After a temporary failure the next checkpoint includes the rest.
-    fn checkpoint(&self) -> rusqlite::Result<()> {
-        match self.try_checkpoint() {
-            Err(error) if is_fatal(&error) => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn try_checkpoint(&self) -> rusqlite::Result<()> {
-        let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
-        // Whether it was locked, the pages of the log, and how many of them are in the file.
-        let pages = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-        let moved = self.connection.query_row(checkpoint, (), pages);
-        let is_complete = moved.as_ref().is_ok_and(|(log, moved)| log == moved);
-        self.is_log_left.set(!is_complete);
-        match moved {
-            Ok(_) => Ok(()),
-            Err(error) => Err(or_disk_full(error, self.files.data.first(), &self.path)),
         }
     }
 }

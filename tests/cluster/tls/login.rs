@@ -54,7 +54,7 @@ fn a_server_that_requires_a_certificate_of_its_clients_gets_one() {
 }
 
 #[test]
-fn a_password_is_bound_to_the_connection_and_can_come_from_a_file() {
+fn a_password_login_uses_channel_binding_and_the_password_can_come_from_a_file() {
     let authority = Authority::new();
     let rules = "hostssl all all 127.0.0.1/32 scram-sha-256";
     let postgres = Postgres::start_with_tls(&authority.server(), rules);
@@ -106,10 +106,11 @@ fn a_server_that_takes_no_tls_from_this_client_is_reached_without_it_if_tls_is_p
     let process = serve(&postgres.url(), &[]);
     assert_eq!(connections(&postgres), "f");
     drop(process);
-    let end = "no encryption";
+    // PostgreSQL says so only of a connection without TLS, which must not have been tried.
+    let without_tls = "no encryption";
     let line = migrate(&with(&postgres.url(), "sslmode=require"), &[]).exits(1);
     assert!(
-        !line.stderr.contains(end) && line.stderr.contains("pg_hba.conf"),
+        !line.stderr.contains(without_tls) && line.stderr.contains("pg_hba.conf"),
         "{line:?}"
     );
 }

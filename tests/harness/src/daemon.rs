@@ -25,7 +25,7 @@ done
 kill -CONT "$1"
 kill "-$2" "$1"
 for _ in $(seq 100); do
-    # What has ended may stay in the list until its status is read.
+    # A process that has exited is a zombie until its parent reads its status.
     read -r _ _ state _ <"/proc/$1/stat" && [ "$state" != Z ] || break
     sleep 0.1
 done

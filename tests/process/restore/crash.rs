@@ -6,7 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{AFTER, BEFORE, KEPT, SOURCE, animals, animals_served, kept, restore, with_backup};
+use super::{
+    IN_BACKUP, IN_DATABASE, KEPT, SOURCE, animals, animals_served, kept, restore, with_backup,
+};
 use crate::calls::{disk_full_from_each, killed_at_each, names};
 use crate::{PROGRAM, run};
 
@@ -23,15 +25,16 @@ fn a_restore_killed_at_any_call_that_changes_a_file_leaves_the_old_or_the_new_da
         let found = animals_served(folder);
         let counts: Vec<i64> = kept(folder).iter().map(|path| animals(path)).collect();
         assert!(
-            (found == AFTER && counts.is_empty()) || (found == BEFORE && counts == [AFTER]),
+            (found == IN_DATABASE && counts.is_empty())
+                || (found == IN_BACKUP && counts == [IN_DATABASE]),
             "{when}: {found} animals, kept {counts:?}, {:?}",
             names(folder)
         );
         states.insert(found);
-        if found == AFTER {
+        if found == IN_DATABASE {
             // What it left is no obstacle.
             restore(folder).exits(0);
-            assert_eq!(animals_served(folder), BEFORE, "{when}");
+            assert_eq!(animals_served(folder), IN_BACKUP, "{when}");
         }
         let left = names(folder);
         assert!(
@@ -39,7 +42,10 @@ fn a_restore_killed_at_any_call_that_changes_a_file_leaves_the_old_or_the_new_da
             "{when}: {left:?}"
         );
     });
-    assert_eq!(states.into_iter().collect::<Vec<_>>(), [BEFORE, AFTER]);
+    assert_eq!(
+        states.into_iter().collect::<Vec<_>>(),
+        [IN_BACKUP, IN_DATABASE]
+    );
     for call in [
         "linkat",
         "rename",
@@ -104,7 +110,7 @@ fn a_restored_database_opens_wherever_its_first_process_was_killed() {
     let create = ["keys", "create", "--name", "a", "--plan", "free"];
     killed_at_each(folder.path(), &create, |folder, when| {
         run(folder, &[], &["migrate"]).exits(0);
-        assert_eq!(animals_served(folder), BEFORE, "{when}");
+        assert_eq!(animals_served(folder), IN_BACKUP, "{when}");
     });
 }
 
@@ -142,7 +148,7 @@ fn a_database_that_cannot_be_opened_is_kept_with_all_its_files_wherever_the_rest
             rejected.insert(line.contains("run `animal-store restore FILE` again"));
             restore(folder).exits(0);
         }
-        assert_eq!(animals_served(folder), BEFORE, "{when}");
+        assert_eq!(animals_served(folder), IN_BACKUP, "{when}");
         let mode = folder.join(SOURCE).metadata().expect("a file").mode();
         assert_eq!(mode & 0o777, 0o640, "{when}");
         let kept = kept(folder);
@@ -191,7 +197,7 @@ fn a_placeholder_with_a_name_that_no_restore_has_chosen_moves_no_file_to_another
         );
         run(folder.path(), &[], &[&RESTORE, &args[..]].concat()).exits(0);
         assert_eq!(names(folder.path()), before, "{name}");
-        assert_eq!(animals(&data.join(SOURCE)), BEFORE, "{name}");
+        assert_eq!(animals(&data.join(SOURCE)), IN_BACKUP, "{name}");
         let is_log = |name: &&String| name.starts_with(KEPT) && name.ends_with("-wal");
         let left = names(&data);
         let log = left.iter().find(is_log).expect("it is kept");
@@ -217,7 +223,7 @@ fn a_full_disk_and_a_missing_permission_leave_everything_as_it_was() {
         let line =
             harness::run("strace", folder.path(), &[&args[..], &command].concat()).fails_with(1);
         assert!(line.contains(part), "{inject}: {line}");
-        assert_eq!(animals_served(folder.path()), AFTER, "{inject}");
+        assert_eq!(animals_served(folder.path()), IN_DATABASE, "{inject}");
         assert_eq!(kept(folder.path()).len(), 0, "{inject}");
         assert!(
             names(folder.path())
@@ -253,7 +259,11 @@ fn a_failed_sync_of_the_folder_leaves_the_old_database_with_one_name_or_is_repor
         }
         assert_eq!(kept(folder.path()).len(), usize::from(is_replaced));
         let found = animals_served(folder.path());
-        assert_eq!(found, if is_replaced { BEFORE } else { AFTER }, "{when}");
+        assert_eq!(
+            found,
+            if is_replaced { IN_BACKUP } else { IN_DATABASE },
+            "{when}"
+        );
     }
 }
 
@@ -291,7 +301,8 @@ fn a_restore_on_a_disk_that_is_full_from_any_write_on_loses_nothing() {
         let found = animals_served(folder);
         let counts: Vec<i64> = kept(folder).iter().map(|path| animals(path)).collect();
         assert!(
-            (found == AFTER && counts.is_empty()) || (found == BEFORE && counts == [AFTER]),
+            (found == IN_DATABASE && counts.is_empty())
+                || (found == IN_BACKUP && counts == [IN_DATABASE]),
             "{when}: {found} animals, kept {counts:?}"
         );
     });

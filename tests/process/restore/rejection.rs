@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use rusqlite::Connection;
 
-use super::{AFTER, SOURCE, animals_served, with_backup};
+use super::{IN_DATABASE, SOURCE, animals_served, with_backup};
 use crate::calls::names;
 use crate::run;
 
@@ -97,5 +97,5 @@ fn what_is_not_a_backup_changes_nothing() {
         "animal-store: restore is for the embedded database: to restore postgres://db:5432/a, stop all nodes, and use pg_restore --dbname=URL FILE on an empty database"
     );
     assert_eq!(names(folder.path()), before);
-    assert_eq!(animals_served(folder.path()), AFTER);
+    assert_eq!(animals_served(folder.path()), IN_DATABASE);
 }

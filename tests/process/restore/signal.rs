@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::Output;
 use rusqlite::Connection;
 
-use super::{AFTER, BEFORE, SOURCE, animals_served, kept, with_backup};
+use super::{IN_BACKUP, IN_DATABASE, SOURCE, animals_served, kept, with_backup};
 use crate::PROGRAM;
 use crate::calls::names;
 
@@ -32,7 +32,7 @@ fn a_signal_at_the_end_of_the_checks_stops_a_restore() {
         "animal-store: stopped by SIGTERM: nothing was restored"
     );
     assert_eq!(names(folder.path()), before);
-    assert_eq!(animals_served(folder.path()), AFTER);
+    assert_eq!(animals_served(folder.path()), IN_DATABASE);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_signal_after_the_first_change_comes_too_late_and_the_restore_says_so() {
         late.stdout.starts_with("restored animal-store.db"),
         "{late:?}"
     );
-    assert_eq!(animals_served(folder.path()), BEFORE);
+    assert_eq!(animals_served(folder.path()), IN_BACKUP);
     assert_eq!(kept(folder.path()).len(), 1);
 }
 
@@ -76,6 +76,6 @@ fn a_restore_that_waits_for_another_process_stops_with_a_signal() {
         String::from_utf8_lossy(&output.stderr),
         "animal-store: stopped by SIGTERM: nothing was restored\n"
     );
-    assert_eq!(animals_served(folder.path()), AFTER);
+    assert_eq!(animals_served(folder.path()), IN_DATABASE);
     assert_eq!(kept(folder.path()).len(), 0);
 }

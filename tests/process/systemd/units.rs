@@ -195,7 +195,7 @@ fn a_server_and_its_reload_need_no_system_call_that_the_service_forbids() {
             .all(|call| used.contains(*call)),
         "{used:?}"
     );
-    // Only root changes owners, which the service never is.
+    // Only root changes owners, and the service never runs as root.
     let forbidden: Vec<_> = used
         .difference(&allowed)
         .filter(|name| !name.ends_with("chown"))
