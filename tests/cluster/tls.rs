@@ -143,7 +143,7 @@ fn roots_of_the_system_are_needed_only_where_they_are_used() {
     let output = run_with(&nothing, "sslmode=verify-full", &[]).exits(1);
     let line = output.stderr.trim_end();
     assert!(
-        line.contains("--database: this system has no CA certificates"),
+        line.contains("--database: cannot verify servers: this system has no CA certificates"),
         "{line}"
     );
     assert!(
