@@ -39,8 +39,8 @@ const SET_UP: &str = "
 /// IDs between existing ones may be two pages for each.
 const INSERT_ROWS: i64 = 1_000;
 
-/// By how much the database grows between two checks that the disk has room.
-const ROOM_CHECK_BYTES: u64 = 1024 * 1024;
+/// How much of the database an import keeps in memory, and writes to the log later: the `cache_size` of [`SET_UP`].
+const CACHE_BYTES: u64 = 64_000 * 1024;
 
 /// How long an import that failed waits for others to read what is in the write-ahead log, before it leaves the log as it is.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -175,7 +175,6 @@ impl SqliteImport {
             )?,
         };
         let mut last = 0;
-        let mut checked_size = room::size(connection, "main")?;
         while let Some(next) = connection
             .prepare_cached(
                 "SELECT max(id) FROM (SELECT id FROM staging.pets WHERE id > ?1 ORDER BY id LIMIT ?2)",
@@ -190,13 +189,8 @@ impl SqliteImport {
                 )?
                 .execute([offset, last, next])?;
             last = next;
-            let size = room::size(connection, "main")?;
-            if size >= checked_size + ROOM_CHECK_BYTES {
-                self.check_room()?;
-                checked_size = size;
-            }
+            self.check_room()?;
         }
-        self.check_room()?;
         if self.ids == IdSource::Kept {
             // They may be in the middle of pages that servers have cached.
             connection.execute_batch(
@@ -209,12 +203,15 @@ impl SqliteImport {
     /// Fails if the log would take the room that the database file needs for it. What is staged is free at the end.
     fn check_room(&self) -> rusqlite::Result<()> {
         let connection = &self.connection;
-        // So that the disk shows what the log takes.
-        connection.cache_flush()?;
         let staging = room::size(connection, "staging")?;
-        // A small import may use all of the disk.
-        let more = room::growth(connection, &self.path)?.min(room::FOR_OTHERS);
-        room::check(connection, &self.path, more, staging)
+        // After a small import, little has to be left for others.
+        let more = staging.min(room::FOR_OTHERS);
+        room::check(connection, &self.path, more + CACHE_BYTES, staging).or_else(|_| {
+            // The disk shows what the log takes, if all of it is there. Only if the disk is nearly full: pages that are written to the
+            // log again make the commit slow.
+            connection.cache_flush()?;
+            room::check(connection, &self.path, more, staging)
+        })
     }
 
     /// Undoes what was inserted, and shortens the write-ahead log, which would keep its size until it is restarted.

@@ -24,7 +24,8 @@ pub(super) fn check(connection: &Connection, database: &Path, more: u64, freed: 
     if disk.f_blocks == 0 {
         return Ok(());
     }
-    let needed = growth(connection, database)? + more;
+    let file = database.metadata().map_or(0, |file| file.len());
+    let needed = size(connection, "main")?.saturating_sub(file) + more;
     let free = disk
         .f_bavail
         .saturating_mul(disk.f_frsize)
@@ -35,12 +36,6 @@ pub(super) fn check(connection: &Connection, database: &Path, more: u64, freed: 
             "the disk has {free} bytes free, and {needed} are needed, because a part of the write-ahead log is not in the database file yet"
         ))),
     }
-}
-
-/// By how much the file of a database will grow when all of its log is moved into it.
-pub(super) fn growth(connection: &Connection, database: &Path) -> Result<u64> {
-    let file = database.metadata().map_or(0, |file| file.len());
-    Ok(size(connection, "main")?.saturating_sub(file))
 }
 
 /// The size of a database in bytes, with what is only in its log.
