@@ -73,4 +73,15 @@ mod tests {
         }
         assert!(RESOLVER.lookup("no host", 80).await.is_err());
     }
+
+    #[tokio::test]
+    async fn lookups_of_one_kind_that_hang_do_not_block_those_of_another() {
+        static HANGING: Resolver = Resolver::new();
+        static OTHER: Resolver = Resolver::new();
+        let _hanging = HANGING.0.try_acquire_many(MAX_LOOKUPS as u32);
+        let error = HANGING.lookup("localhost", 80).await.expect_err("no slot");
+        assert!(error.to_string().contains("are hanging"), "{error}");
+        assert!(HANGING.lookup("127.0.0.1", 80).await.is_ok());
+        assert!(OTHER.lookup("localhost", 80).await.is_ok());
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use harness::{Process, eventually};
 use rusqlite::Connection;
@@ -216,8 +216,11 @@ fn a_log_that_a_reader_keeps_does_not_take_the_room_that_the_database_needs_late
         &["ERROR", "a part of the write-ahead log is not in"],
     );
     assert!(!log.contains("shutting down"), "{log}");
-    // Usage is still stored, each second.
-    std::thread::sleep(Duration::from_millis(1_500));
+    // Usage is still stored, each second, also in a batch with creations.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(2_500) {
+        assert_eq!(create(), 503);
+    }
     let failures = r#"animal_store_background_failures_total{task="flush"}"#;
     assert_eq!(value(&process, failures), 0.0);
 

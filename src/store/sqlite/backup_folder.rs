@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::{Access, access};
 
 use super::backup::{BackupProgress, prepare, size};
 use super::error::describe;
 use super::open::MAX_KEPT_LOG_BYTES;
 use super::readers::Readers;
+use super::room::free_bytes;
 use crate::clock::Timestamp;
 use crate::new_file::{NewFile, Overwrite, remove_leftovers};
 use crate::store::contract::DeploymentId;
@@ -180,9 +181,7 @@ impl BackupFolder {
         if source.dev() != folder.dev() {
             return Ok(());
         }
-        let disk = statvfs(&self.folder);
-        let disk = disk.map_err(|error| unusable(&self.folder, io::Error::from(error)))?;
-        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let free = free_bytes(&self.folder).map_err(|error| unusable(&self.folder, error))?;
         // Not the length of the file: a part of the database may be in the write-ahead log only.
         let size = Readers::new(&self.source, true).with(|connection| size(connection));
         let size = size.map_err(|error| unusable(&self.source, describe(&error)))?;

@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::connect;
-use super::hard_link::{may_lack_commits, second_name};
 use super::migrations;
 use super::open_error::OpenError;
+use super::second_name::{may_lack_commits, second_name};
 use super::stamp::read_stable;
 
 /// The smallest SQLite database. SQLite treats a file of one byte as empty, and would overwrite it.

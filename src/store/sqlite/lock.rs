@@ -49,7 +49,7 @@ struct Holder {
 
 impl FileLock {
     /// Takes the server lock of the database at this path; symbolic links to it share the lock, and hard links are rejected
-    /// ([`reject_hard_links`](super::hard_link::reject_hard_links)). Fails immediately if another process has it, and names that
+    /// ([`reject_second_names`](super::second_name::reject_second_names)). Fails immediately if another process has it, and names that
     /// process.
     pub(super) fn take(database: &Path, purpose: Purpose) -> Result<Self, OpenError> {
         Self::take_file(database, SERVER_SUFFIX, purpose)

@@ -7,12 +7,12 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::connect::{configure, give_to_owner_of_folder, resolved, sibling};
 use super::discard::remove_unused;
-use super::hard_link::{reject_hard_links, second_name};
 use super::identity::{FileIdentity, OpenFiles};
 use super::inspect::{FileState, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
 use super::open_error::OpenError;
+use super::second_name::{reject_second_names, second_name};
 use super::{lock_wait, migrations, wal_mode};
 use crate::new_file::{NewFile, NewFileError, Overwrite, folder, remove_leftovers};
 use crate::store::contract::{Database, FormatChange, Mode, WrongFormat};
@@ -108,13 +108,13 @@ fn try_open(path: &Path, mode: Mode, notice: Option<fn()>) -> Result<Opened, Ope
         // A backup may have several names. As the source of a copy it is only read.
         let is_backup = mode == (Mode::Copy { create: false }) && !wal_mode::is_set(path);
         if !is_backup {
-            reject_hard_links(path)?;
+            reject_second_names(path)?;
         }
     } else if second_name(path).is_some() {
         // A restore gives the file a second name for a moment. Only a process with the lock may treat that name as a leftover, so one
         // that appears after this check stays.
         match FileLock::take(path, purpose) {
-            Ok(_lock) => reject_hard_links(path)?,
+            Ok(_lock) => reject_second_names(path)?,
             // While a server or a copy has the lock, no restore is in progress.
             Err(OpenError::InUse { purpose, .. }) if purpose != Purpose::Command => {
                 if let Some(error) = second_name(path) {

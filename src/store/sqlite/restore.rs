@@ -23,7 +23,6 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::backup::{BackupProgress, check};
 use super::connect::{self, give_to_owner_of_folder, open_exclusively, with_suffix};
-use super::hard_link::reject_hard_links;
 use super::inspect::{FileState, PLACEHOLDER_START, inspect};
 use super::lock::FileLock;
 use super::lock_purpose::Purpose;
@@ -33,6 +32,7 @@ use super::reactivated_keys::ReactivatedKeys;
 use super::readers::Readers;
 use super::restore_error::RestoreError;
 use super::restore_source::{damaged, inspect_backup, inspect_source};
+use super::second_name::reject_second_names;
 use super::wal_mode;
 use crate::clock::Timestamp;
 use crate::new_file::{ChangedAccess, NewFile, NewFileError, Overwrite, folder, sync_folder};
@@ -103,7 +103,7 @@ impl Restore {
         // Read here: a file that somebody creates meanwhile must not give access to the copy.
         let original = real.metadata().ok();
         // Removes names that an interrupted restore has left behind.
-        let one_name = reject_hard_links(&real);
+        let one_name = reject_second_names(&real);
         if old == OldDatabase::Readable {
             one_name.map_err(rejected)?;
         }
@@ -209,7 +209,7 @@ impl Restore {
         let published = self.sync_folder().and_then(|()| publish(self.new));
         let unsynced = published.inspect_err(|_| {
             // The previous database is still in place: removes its second name.
-            let _ = reject_hard_links(&self.target);
+            let _ = reject_second_names(&self.target);
         })?;
         Ok(Restored {
             kept: Some(kept),

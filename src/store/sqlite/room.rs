@@ -2,6 +2,7 @@
 //! the database file grow. If the log took the last of the disk, it could never be moved into the file, and nothing could be written
 //! again.
 
+use std::io;
 use std::path::Path;
 
 use rusqlite::{Connection, Result};
@@ -17,25 +18,29 @@ pub(super) const FOR_OTHERS: u64 = 4 * 1024 * 1024;
 
 /// Fails if the disk has no room for what makes the file grow, and for this much more. `freed` is what will be free by then.
 pub(super) fn check(connection: &Connection, database: &Path, more: u64, freed: u64) -> Result<()> {
-    // A disk that does not tell fails the write itself. Some file systems in memory have no size.
-    let Ok(disk) = statvfs(database) else {
+    // A disk that does not tell fails the write itself.
+    let Ok(free) = free_bytes(database) else {
         return Ok(());
     };
-    if disk.f_blocks == 0 {
-        return Ok(());
-    }
     let file = database.metadata().map_or(0, |file| file.len());
     let needed = size(connection, "main")?.saturating_sub(file) + more;
-    let free = disk
-        .f_bavail
-        .saturating_mul(disk.f_frsize)
-        .saturating_add(freed);
+    let free = free.saturating_add(freed);
     match free >= needed {
         true => Ok(()),
         false => Err(disk_full(format!(
             "the disk has {free} bytes free, and {needed} are needed, because a part of the write-ahead log is not in the database file yet"
         ))),
     }
+}
+
+/// The free bytes of the disk with this file or folder.
+pub(super) fn free_bytes(path: &Path) -> io::Result<u64> {
+    let disk = statvfs(path)?;
+    Ok(match disk.f_blocks {
+        // Some file systems in memory have no size.
+        0 => u64::MAX,
+        _ => disk.f_bavail.saturating_mul(disk.f_frsize),
+    })
 }
 
 /// The size of a database in bytes, with what is only in its log.

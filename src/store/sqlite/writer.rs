@@ -234,11 +234,7 @@ impl WriteLoop {
                     true => commit_error(&error),
                     false => store_error(&error),
                 };
-                self.state.failed.add(1);
-                // When a lock is released, all writes succeed again, so any write shows that this failure is over.
-                let needs_creation = of_creations && !is_busy(&error);
-                let reason = public_reason(&error);
-                self.state.health.failed(&error, reason, needs_creation);
+                self.record_failure(&error, of_creations);
                 // The writes still in the queue have waited for the same lock, so they fail, too: batch by batch, each would wait
                 // again, the last ones for very long. They are taken before the first reply, so that retries sent after it are not
                 // among them.
@@ -258,6 +254,15 @@ impl WriteLoop {
                 }
             }
         }
+    }
+
+    /// Records that a transaction, with creations or without, has failed.
+    fn record_failure(&self, error: &rusqlite::Error, of_creations: bool) {
+        self.state.failed.add(1);
+        // When a lock is released, all writes succeed again, so any write shows that this failure is over.
+        let needs_creation = of_creations && !is_busy(error);
+        let reason = public_reason(error);
+        self.state.health.failed(error, reason, needs_creation);
     }
 
     /// Begins a transaction. All writes wait for an import that is inserting its animals.

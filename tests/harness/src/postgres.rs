@@ -28,7 +28,7 @@ const INITDB: [&str; 9] = [
     "--pgdata=data",
 ];
 
-/// Small and quick to start, but a commit is as durable as anywhere: `fsync` stays on.
+/// Small and quick to start. `fsync` stays on: a commit survives whatever a test does to the server, in memory, too.
 const SETTINGS: [&str; 5] = [
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=..",
@@ -39,6 +39,8 @@ const SETTINGS: [&str; 5] = [
 
 /// Where clusters are, if it has enough room: a cluster is a thousand files, and what is in memory survives the crash of a server, too.
 const MEMORY: &str = "/dev/shm";
+
+/// More than the clusters of tests that run at the same time take.
 const MIN_ROOM: u64 = 4 << 30;
 
 /// A PostgreSQL server with an empty cluster. It stops when this is dropped, or when the test process ends.

@@ -6,8 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::connect::with_suffix;
-use super::super::hard_link::KEPT_SUFFIX;
 use super::super::inspect::{MIN_DATABASE_BYTES, PLACEHOLDER_START};
+use super::super::second_name::KEPT_SUFFIX;
 use crate::clock::Timestamp;
 use crate::new_file::folder;
 

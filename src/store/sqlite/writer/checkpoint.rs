@@ -2,7 +2,7 @@
 
 use rusqlite::Row;
 
-use super::super::error::{is_fatal, public_reason};
+use super::super::error::is_fatal;
 use super::super::job::Job;
 use super::super::room;
 use super::disk_full::or_disk_full;
@@ -47,10 +47,7 @@ impl WriteLoop {
             match self.check_room(more) {
                 Ok(()) => rest.extend(jobs),
                 Err(error) => {
-                    self.state.failed.add(1);
-                    let (reason, of_creations) =
-                        (public_reason(&error), jobs.iter().any(Job::is_creation));
-                    self.state.health.failed(&error, reason, of_creations);
+                    self.record_failure(&error, jobs.iter().any(Job::is_creation));
                     // Nothing was written, whatever the error is.
                     let failure = StoreError::Unavailable(error.to_string());
                     Job::reply_all(jobs, &Err(failure));

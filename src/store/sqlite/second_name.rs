@@ -31,7 +31,7 @@ fn is_mounted(path: &Path) -> bool {
 
 /// Rejects a file with a second name. A name that an interrupted creation or restore has left behind is removed, so the caller MUST
 /// hold the lock.
-pub(super) fn reject_hard_links(path: &Path) -> Result<(), OpenError> {
+pub(super) fn reject_second_names(path: &Path) -> Result<(), OpenError> {
     if let Ok(file) = std::fs::metadata(path) {
         for name in unfinished_names(path, &file) {
             // One that cannot be removed is found again below.
